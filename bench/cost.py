@@ -7,7 +7,8 @@ same bytes, at a rate that neither has to hurry for. What counts is the time tha
 A machine whose caches are somebody else's is felt by both of a pair. The ratio is the middle one of the pairs', with the 95 % interval of
 the sign test.
 
-Usage: bench/cost.py SHORTHAUL [PAIRS [MEGABYTES]]. Needs root, iproute2 and iperf3. Ends with one line of JSON.
+Usage: bench/cost.py SHORTHAUL [PAIRS [MEGABYTES]]. Needs root, iproute2 and iperf3. Ends with one line of JSON. Its exit
+status is 1 if a bound does not hold: if all of an interval is beyond it.
 """
 import json
 import math
@@ -149,6 +150,11 @@ def compare(shorthaul, place, sides, workloads, pairs):
     return rows
 
 
+def status(rows):
+    """1 if a bound does not hold. What is open has not been shown either way."""
+    return int(any(row["verdict"] == "does not hold" for row in rows))
+
+
 def main():
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
@@ -169,7 +175,8 @@ def main():
              ("traffic = all, TCP", 1.3, tcp)], pairs)
     print(f"load {os.getloadavg()[0]:.1f}")
     print(json.dumps({"bench": "cost", "load": os.getloadavg()[0], "rows": rows}))
+    return status(rows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -356,9 +356,14 @@ impl Config {
         }
         for (bottleneck, number) in machine.bottlenecks.iter().zip(0..) {
             let name = &bottleneck.name;
-            if bottleneck.hosts.is_empty() && number == 0 {
+            // Each bottleneck is one worker's, by turns, and there are no hosts but those of the first ones and of this one.
+            let used = number + 1;
+            if bottleneck.hosts.is_empty() && used < workers {
                 let why = format!(
-                    "`{name}` is shared by all hosts, so that one worker would have all packets: name its hosts, or write workers = 1"
+                    "`{name}` is shared by all {}hosts, so that one worker would have their packets and {} of {workers} none: name its hosts, \
+                     or write workers = {used}",
+                    if number == 0 { "" } else { "other " },
+                    workers - used
                 );
                 return value("bottleneck", why);
             }
@@ -544,6 +549,12 @@ mod tests {
         let of_its_own =
             "[[bottleneck]]\nname = \"ship\"\nhosts = [\"10.1.0.0/16\"]\n[[bottleneck]]\nname = \"rest\"\n";
         assert_eq!(said(2, of_its_own), Ok(()));
+        let idle = said(4, of_its_own).expect_err("two workers would have no hosts");
+        for words in
+            ["bottleneck", "`rest`", "all other hosts", "2 of 4 none", "name its hosts", "workers = 2"]
+        {
+            assert!(idle.contains(words), "{idle}");
+        }
     }
 
     #[test]

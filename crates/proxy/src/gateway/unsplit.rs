@@ -76,15 +76,17 @@ impl Gateway {
         );
     }
 
-    /// A flow begins: it has a queue, if its host is known to share something, or to be behind a bottleneck.
+    /// A flow has no queue of its own: it has one, or shares one, if its host is known to share something, or to be behind a bottleneck.
     fn begin_unsplit(&mut self, now: Time, id: FlowId) -> Option<u32> {
         while let Some(host) = self.unsplit.forget_idle(now) {
             self.access.leave(now, host);
         }
         let host = self.host_of_unsplit(now, id.dst)?;
         let interactive = self.access.served(host).map_or(0, |served| served.aggregate.config.interactive.0);
+        let before = self.unsplit.len();
         let queue = self.unsplit.insert(now, id, host, interactive);
-        if queue.is_none() {
+        // To its host each queue is a flow. One that flows share is counted already.
+        if self.unsplit.len() == before {
             self.access.leave(now, host);
         }
         queue
@@ -135,6 +137,10 @@ impl Gateway {
                     counters.shaped_marked += 1;
                     (packet, size)
                 }
+                Next::Trimmed(packet, size) => {
+                    counters.shaped_dropped += 1;
+                    (packet, size)
+                }
                 Next::Dropped => {
                     counters.shaped_dropped += 1;
                     continue;
@@ -166,11 +172,66 @@ impl Gateway {
             return;
         }
         let Gateway { access, unsplit, counters, .. } = self;
-        while let Some(queue) = unsplit.find_busy(|host| access.group_of(host) == Some(group)) {
-            while let Some(packet) = unsplit.pop_untouched(queue) {
-                counters.bytes_untouched += packet.wire_len() as u64;
-                out.push((Gateway::ACCESS, packet));
+        let is_of = |host| access.group_of(host) == Some(group);
+        unsplit.release(is_of, |packet| {
+            counters.bytes_untouched += packet.wire_len() as u64;
+            out.push((Gateway::ACCESS, packet));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::AggregateConfig;
+    use crate::{Bottleneck, GatewayConfig, Policy};
+    use alloc::vec;
+    use shorthaul_types::BitRate;
+    use shorthaul_wire::{IpHeader, Ipv4Header, Machine, Payload, Transport, UdpHeader};
+
+    fn datagram(from: u32, to: u8) -> Packet {
+        let ip = Ipv4Header {
+            src: (0xc633_0000 + from).into(),
+            dst: [10, 0, 0, to].into(),
+            tos: 0,
+            ttl: 60,
+            id: 0,
+            dont_fragment: true,
+        };
+        let transport = Transport::Udp {
+            header: UdpHeader { src_port: 443, dst_port: 5000 },
+            payload: Payload::copy_of(&[0; 100]),
+        };
+        Packet { ip: IpHeader::V4(ip), transport, original: None }
+    }
+
+    #[test]
+    fn who_opens_more_flows_than_have_queues_does_not_pass_the_rate_and_others_have_theirs() {
+        let rate = BitRate::from_bits_per_sec(1_000_000);
+        let bottleneck = Bottleneck { name: "ship".into(), hosts: vec![], rate: Some(rate), weights: vec![] };
+        let policy = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
+        let mut gateway = Gateway::new(GatewayConfig {
+            traffic: Traffic::All,
+            bottlenecks: vec![bottleneck],
+            ..GatewayConfig::of(policy)
+        });
+        let mut now = Time::from_secs(1);
+        let mut out = TxBatch::new();
+        // A host is scanned from 20,000 addresses; another has a call. 13 Mbit/s come for a second.
+        for number in 0..20_000_u32 {
+            now = Time::from_secs(1) + core::time::Duration::from_micros(50) * number;
+            gateway.handle_timeout(now);
+            gateway.handle_packet(now, Gateway::WAN, datagram(number, 1));
+            if number % 400 == 0 {
+                gateway.handle_packet(now, Gateway::WAN, datagram(0, 2));
             }
+            while gateway.poll_transmit(now, &mut out) {}
         }
+        assert_eq!(gateway.counters().bytes_untouched, 0);
+        let bytes: usize = out.iter().map(|(_, packet)| packet.wire_len()).sum();
+        assert!((80_000..160_000).contains(&bytes), "{bytes} bytes in a second of 125,000");
+        let call = out.iter().filter(|(_, packet)| packet.ip.dst() == IpAddr::from([10, 0, 0, 2])).count();
+        assert!(call >= 49, "{call} of 50 packets of the call");
+        assert!(gateway.unsplit.len() < 1100, "{}", gateway.unsplit.len());
     }
 }

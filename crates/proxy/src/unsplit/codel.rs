@@ -6,7 +6,9 @@ use shorthaul_types::Time;
 pub(super) const TARGET: Duration = Duration::from_millis(5);
 /// About the longest round trip that is usual (RFC 8289 §4.4).
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A queue of no more than this is none (RFC 8289 §5.4: less than a packet).
+/// A queue of no more than this is none (RFC 8289 §5.4: less than a packet of the link). That is a packet as the link has it, not a batch that
+/// an offload put together: of those two are 128 kB, which does stand. (Linux's `codel_should_drop` compares with the MTU for that
+/// reason, too.)
 const PACKET: u64 = 1514;
 
 /// The state of one queue.

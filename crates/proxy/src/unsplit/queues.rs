@@ -2,14 +2,21 @@ use super::FlowId;
 use super::codel::{Codel, TARGET};
 use crate::gateway::Keyed;
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 use core::time::Duration;
 use hashbrown::HashMap;
-use shorthaul_types::Time;
-use shorthaul_wire::Packet;
+use shorthaul_types::{SeqNum, Time};
+use shorthaul_wire::{IpHeader, Packet, TcpFlags, Transport};
 use slab::Slab;
 
-/// Flows that have a queue at once; what is of more passes as it comes.
-const MOST_FLOWS: usize = 1 << 13;
+/// Queues at once, of all hosts, and of one of them: who opens many flows leaves places for others. Flows beyond share queues with others of
+/// their host.
+const MOST: usize = 1 << 13;
+const MOST_OF_HOST: u32 = MOST as u32 / 8;
+/// Queues of a host that flows share, at most.
+const SHARED: usize = 8;
+/// With those that are shared. Beyond that packets pass as they come.
+const MOST_WITH_SHARED: usize = 2 * MOST;
 /// A flow of which nothing came for this long has no queue any more.
 const IDLE: Duration = Duration::from_secs(10);
 /// How many queues are looked at, for one that is idle, when a flow begins.
@@ -30,7 +37,8 @@ struct Held {
 /// What waits of one flow.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    id: FlowId,
+    /// `None` if flows share it.
+    id: Option<FlowId>,
     /// Its host in the registry of the access side.
     pub host: u32,
     /// Tells its turns from those of another that has its place at other times.
@@ -59,10 +67,18 @@ impl Queue {
     }
 }
 
+/// The queues of one host.
+#[derive(Debug, Default)]
+struct OfHost {
+    count: u32,
+    shared: [Option<u32>; SHARED],
+}
+
 /// What waits of all flows. The packets are in one arena: once it has grown, none costs an allocation.
 #[derive(Debug)]
 pub(crate) struct Queues {
     by_id: HashMap<FlowId, u32, Keyed>,
+    hosts: HashMap<u32, OfHost, Keyed>,
     queues: Slab<Queue>,
     packets: Slab<Held>,
     bytes: u64,
@@ -82,6 +98,8 @@ pub(crate) enum Next {
     Leaves(Packet, u64),
     /// The same, marked: it was late.
     Marked(Packet, u64),
+    /// It was late: its first segment is dropped, the others leave.
+    Trimmed(Packet, u64),
     /// It was late, and is dropped.
     Dropped,
 }
@@ -90,6 +108,7 @@ impl Queues {
     pub fn new(hash_seed: u64) -> Self {
         Queues {
             by_id: HashMap::with_hasher(Keyed(hash_seed)),
+            hosts: HashMap::with_hasher(Keyed(hash_seed)),
             queues: Slab::new(),
             packets: Slab::new(),
             bytes: 0,
@@ -109,6 +128,11 @@ impl Queues {
         self.queues.get_mut(queue as usize)
     }
 
+    /// How many queues there are.
+    pub fn len(&self) -> usize {
+        self.queues.len()
+    }
+
     /// Bytes that wait, of all flows.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -123,20 +147,30 @@ impl Queues {
         self.queues.get(queue as usize).map_or(0, |queue| queue.memory)
     }
 
-    /// A flow to this host begins. `None` if there are too many.
+    /// The queue of a flow to this host that has none of its own: a new one, or one that it shares. `None` if there are too many.
     pub fn insert(&mut self, now: Time, id: FlowId, host: u32, interactive: u64) -> Option<u32> {
-        if self.queues.len() >= MOST_FLOWS {
+        let place = self.by_id.hasher().hash_one(id) as usize % SHARED;
+        let (count, shared) = self.hosts.get(&host).map_or((0, None), |of| (of.count, of.shared[place]));
+        let is_full = count >= MOST_OF_HOST || self.queues.len() >= MOST;
+        if let Some(queue) = shared
+            // Its packets may wait there: those that come now stay behind them.
+            && (is_full || !self.queues[queue as usize].is_empty())
+        {
+            return Some(queue);
+        }
+        if self.queues.len() >= MOST_WITH_SHARED {
             return None;
         }
         self.serial += 1;
         let queue = self.queues.insert(Queue {
-            id,
+            id: (!is_full).then_some(id),
             host,
             serial: self.serial,
             waiting: false,
             class: (1, 1),
             pass: 0,
-            interactive,
+            // Whoever opens many flows is not before others with each.
+            interactive: if is_full { 0 } else { interactive },
             active_at: now,
             first: None,
             last: None,
@@ -144,23 +178,47 @@ impl Queues {
             memory: 0,
             codel: Codel::default(),
         }) as u32;
-        self.by_id.insert(id, queue);
+        let of_host = self.hosts.entry(host).or_default();
+        of_host.count += 1;
+        if is_full {
+            of_host.shared[place] = Some(queue);
+        } else {
+            self.by_id.insert(id, queue);
+        }
         Some(queue)
     }
 
-    /// Forgets a flow that has been idle for long, if one is found among the next few. Returns its host.
+    /// Forgets a flow that has been idle for long, if one is found among the next few; any that is idle, where there are too many. Returns
+    /// its host.
     pub fn forget_idle(&mut self, now: Time) -> Option<u32> {
+        let idle = if self.queues.len() < MOST { IDLE } else { Duration::ZERO };
         for _ in 0..SEARCH {
             let place = self.hand;
             self.hand = if place >= self.queues.capacity() { 0 } else { place + 1 };
             let Some(queue) = self.queues.get(place) else { continue };
-            if queue.is_empty() && now.saturating_since(queue.active_at) >= IDLE {
-                let gone = self.queues.remove(place);
-                self.by_id.remove(&gone.id);
-                return Some(gone.host);
+            if queue.is_empty() && now.saturating_since(queue.active_at) >= idle {
+                return Some(self.remove(place as u32));
             }
         }
         None
+    }
+
+    /// Forgets a queue. Returns its host.
+    fn remove(&mut self, queue: u32) -> u32 {
+        let Queue { id, host, .. } = self.queues.remove(queue as usize);
+        if let Some(id) = id {
+            self.by_id.remove(&id);
+        }
+        if let Some(of_host) = self.hosts.get_mut(&host) {
+            of_host.count -= 1;
+            for shared in of_host.shared.iter_mut().filter(|shared| **shared == Some(queue)) {
+                *shared = None;
+            }
+            if of_host.count == 0 {
+                self.hosts.remove(&host);
+            }
+        }
+        host
     }
 
     /// A packet of `size` bytes comes.
@@ -206,12 +264,16 @@ impl Queues {
         if !known.codel.is_too_late(now, waited, known.bytes, TARGET.max(rtt / 2)) {
             return Some(Next::Leaves(packet, size));
         }
-        Some(if packet.mark_congestion() { Next::Marked(packet, size) } else { Next::Dropped })
-    }
-
-    /// Takes the packet that is next as it is.
-    pub fn pop_untouched(&mut self, queue: u32) -> Option<Packet> {
-        self.take_first(queue).map(|held| held.packet)
+        if packet.mark_congestion() {
+            return Some(Next::Marked(packet, size));
+        }
+        Some(match without_first_segment(packet) {
+            Some(rest) => {
+                let size = rest.wire_len() as u64;
+                Next::Trimmed(rest, size)
+            }
+            None => Next::Dropped,
+        })
     }
 
     /// Drops the packet that is next of the flow that takes the most memory: the one that was seen to, when something came for it, or one of
@@ -239,18 +301,47 @@ impl Queues {
         waiting.map(|(place, _)| place as u32).collect()
     }
 
-    /// A flow of which something waits for a host of which this holds.
-    pub fn find_busy(&self, is_of: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut queues = self.queues.iter();
-        queues.find(|(_, queue)| !queue.is_empty() && is_of(queue.host)).map(|(place, _)| place as u32)
+    /// Takes all that waits for hosts of which this holds, as it is. Each queue is looked at once.
+    pub fn release(&mut self, is_of: impl Fn(u32) -> bool, mut leaves: impl FnMut(Packet)) {
+        for place in 0..self.queues.capacity() {
+            if self.queues.get(place).is_some_and(|queue| !queue.is_empty() && is_of(queue.host)) {
+                while let Some(held) = self.take_first(place as u32) {
+                    leaves(held.packet);
+                }
+            }
+        }
     }
+}
+
+/// What a TCP super-segment is without its first segment. `None` if it is one packet, or came with IP options, which are in its bytes
+/// alone.
+fn without_first_segment(mut packet: Packet) -> Option<Packet> {
+    if packet.has_ip_options() {
+        return None;
+    }
+    let Transport::Tcp(segment) = &mut packet.transport else { return None };
+    let size = segment.gso_size.filter(|size| segment.payload.len() > usize::from(size.get()))?.get();
+    segment.payload.advance(usize::from(size));
+    // As `shorthaul_wire::cut` numbers the second segment.
+    segment.header.seq = SeqNum(segment.header.seq.0.wrapping_add(u32::from(size)));
+    segment.header.flags = segment.header.flags.without(TcpFlags::CWR);
+    if let IpHeader::V4(ip) = &mut packet.ip {
+        ip.id = ip.id.wrapping_add(1);
+    }
+    packet.original = None;
+    Some(packet)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
     use core::net::Ipv4Addr;
-    use shorthaul_wire::{IpHeader, Ipv4Header, Payload, Transport, UdpHeader};
+    use core::num::NonZeroU16;
+    use shorthaul_wire::{
+        ChecksumMode, Ipv4Header, Ipv6Header, Payload, TcpHeader, TcpSegment, UdpHeader, cut, parse,
+        to_datagram,
+    };
 
     fn packet(port: u16, tos: u8) -> Packet {
         let ip = Ipv4Header {
@@ -293,8 +384,8 @@ mod tests {
             assert_eq!(packet.ip.traffic_class(), tos);
         }
         assert!(queues.pop(Time::ZERO, a, Duration::ZERO).is_none());
-        assert_eq!(queues.find_busy(|_| true), Some(b));
         queues.drop_of_longest();
+        assert!(queues.get_mut(b).unwrap().is_empty());
         assert_eq!(queues.bytes(), 0);
     }
 
@@ -312,7 +403,7 @@ mod tests {
                     }
                     Some(Next::Dropped) => drops += 1,
                     Some(Next::Leaves(packet, _)) => assert_eq!(packet.ip.ecn(), tos),
-                    None => panic!(),
+                    Some(Next::Trimmed(..)) | None => panic!(),
                 }
             }
             assert!((4..20).contains(&(marks + drops)) && (marks > 0) == marked && (drops > 0) != marked);
@@ -327,6 +418,172 @@ mod tests {
         assert!((0..10).all(|_| queues.forget_idle(late).is_none()), "something of it waits");
         queues.pop(Time::ZERO, queue, Duration::ZERO);
         assert!((0..10).filter_map(|_| queues.forget_idle(late)).count() == 1);
-        assert!(queues.queues.is_empty() && queues.by_id.is_empty());
+        assert!(queues.queues.is_empty() && queues.by_id.is_empty() && queues.hosts.is_empty());
+    }
+
+    /// A flow of this number to this host.
+    fn flow(host: u32, number: u32) -> FlowId {
+        let mut packet = packet(number as u16, 0);
+        if let IpHeader::V4(ip) = &mut packet.ip {
+            ip.src = (0xc000_0200 + (number >> 16)).into();
+            ip.dst = (0x0a00_0000 + host).into();
+        }
+        FlowId::of(&packet)
+    }
+
+    #[test]
+    fn a_host_has_a_part_of_the_queues_and_its_flows_beyond_share_a_few() {
+        let mut queues = queues();
+        let scanned = |queues: &mut Queues, number| queues.insert(Time::ZERO, flow(1, number), 1, 64_000);
+        for number in 0..20_000 {
+            assert!(scanned(&mut queues, number).is_some());
+        }
+        assert_eq!(queues.len(), MOST_OF_HOST as usize + SHARED);
+        let shared = scanned(&mut queues, 20_000).unwrap();
+        assert_eq!(scanned(&mut queues, 20_000), Some(shared), "a flow stays where it is");
+        let known = queues.get_mut(shared).unwrap();
+        assert_eq!((known.id, known.host, known.interactive), (None, 1, 0));
+        // Another host does not feel it.
+        let other = queues.insert(Time::ZERO, flow(2, 1), 2, 64_000).unwrap();
+        assert_eq!(
+            (queues.find(&flow(2, 1)), queues.get_mut(other).unwrap().interactive),
+            (Some(other), 64_000)
+        );
+        // Later all are idle, and nothing is left of them.
+        let late = Time::from_secs(20);
+        for _ in 0..4_000 {
+            queues.forget_idle(late);
+        }
+        assert!(queues.queues.is_empty() && queues.by_id.is_empty() && queues.hosts.is_empty());
+    }
+
+    #[test]
+    fn a_flow_leaves_a_shared_queue_when_nothing_waits_there() {
+        let mut queues = queues();
+        let now = Time::ZERO;
+        for number in 0..MOST_OF_HOST {
+            queues.insert(now, flow(1, number), 1, 0);
+        }
+        let late = flow(1, MOST_OF_HOST);
+        let shared = queues.insert(now, late, 1, 0).unwrap();
+        queues.push(now, shared, packet(1, 0), 1200);
+        for _ in 0..2_000 {
+            queues.forget_idle(Time::from_secs(20));
+        }
+        assert_eq!(queues.len(), 1, "there is room now");
+        assert_eq!(queues.insert(now, late, 1, 0), Some(shared), "but its packets keep their order");
+        queues.pop(now, shared, Duration::ZERO);
+        assert_ne!(queues.insert(now, late, 1, 0), Some(shared));
+        assert!(queues.find(&late).is_some());
+    }
+
+    #[test]
+    fn of_too_many_hosts_each_has_a_queue_as_long_as_others_are_empty() {
+        let mut queues = queues();
+        let now = Time::ZERO;
+        for host in 0..4 * MOST as u32 {
+            queues.forget_idle(now);
+            assert!(queues.insert(now, flow(host, 1), host, 0).is_some());
+        }
+        assert!(queues.len() <= MOST && queues.hosts.len() <= MOST, "{}", queues.len());
+        // All of these are busy: others have one that their flows share, up to a bound.
+        let places: Vec<u32> = queues.by_id.values().copied().collect();
+        for place in places {
+            queues.push(now, place, packet(1, 0), 1200);
+        }
+        for host in 0..2 * MOST as u32 {
+            let host = 1_000_000 + host;
+            queues.forget_idle(now);
+            if let Some(queue) = queues.insert(now, flow(host, 1), host, 0) {
+                queues.push(now, queue, packet(1, 0), 1200);
+            }
+        }
+        assert_eq!(queues.len(), MOST_WITH_SHARED);
+    }
+
+    #[test]
+    fn what_waits_is_released_in_one_pass() {
+        let mut queues = queues();
+        for (host, number) in (0..4).flat_map(|host| (0..MOST_OF_HOST).map(move |number| (host, number))) {
+            let queue = queues.insert(Time::ZERO, flow(host, number), host, 0).unwrap();
+            queues.push(Time::ZERO, queue, packet(1, 0), 1200);
+        }
+        let (asked, mut left) = (Cell::new(0), 0);
+        let is_of = |host: u32| {
+            asked.set(asked.get() + 1);
+            host < 2
+        };
+        queues.release(is_of, |_| left += 1);
+        assert_eq!((left, asked.get()), (2 * MOST_OF_HOST, 4 * MOST_OF_HOST));
+        assert_eq!(queues.bytes(), u64::from(2 * MOST_OF_HOST) * 1200);
+    }
+
+    /// A super-segment of `bytes`, in segments of 1000, with a checksum that is not finished, as a device hands it in.
+    fn batch(bytes: usize, v6: bool, flags: TcpFlags) -> Packet {
+        let v4 = packet(1, 0).ip;
+        let ip = if v6 {
+            let (src, dst) = (1.into(), 2.into());
+            IpHeader::V6(Ipv6Header { src, dst, traffic_class: 0, hop_limit: 60, flow_label: 7 })
+        } else {
+            v4
+        };
+        let header = TcpHeader {
+            src_port: 443,
+            dst_port: 1,
+            seq: SeqNum(u32::MAX - 500),
+            ack: SeqNum(7),
+            flags,
+            window: 1000,
+            ..TcpHeader::default()
+        };
+        let payload: Vec<u8> = (0..bytes).map(|place| place as u8).collect();
+        let segment = TcpSegment {
+            header,
+            payload: Payload::copy_of(&payload).into(),
+            gso_size: NonZeroU16::new(1000),
+        };
+        parse(to_datagram(&Packet::tcp(ip, segment), ChecksumMode::Full)).unwrap()
+    }
+
+    #[test]
+    fn of_a_batch_the_first_segment_is_dropped() {
+        let flags = TcpFlags::ACK | TcpFlags::CWR | TcpFlags::PSH | TcpFlags::FIN;
+        let segments = |packet: &Packet| -> Vec<Vec<u8>> {
+            let datagram = to_datagram(packet, ChecksumMode::Full);
+            cut(&datagram, ChecksumMode::Full)
+                .map(|cut| cut.to_datagram().bytes.as_slice().to_vec())
+                .collect()
+        };
+        for (bytes, v6) in [(40_300, false), (40_300, true), (2_000, false), (1_001, true)] {
+            let packet = batch(bytes, v6, flags);
+            let rest = without_first_segment(packet.clone()).unwrap();
+            assert_eq!(segments(&rest), segments(&packet)[1..], "{bytes}");
+        }
+        assert!(without_first_segment(batch(1_000, false, flags)).is_none(), "one packet");
+        assert!(without_first_segment(packet(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_batch_that_is_late_loses_a_segment() {
+        let mut queues = queues();
+        let id = FlowId::of(&batch(40_000, false, TcpFlags::ACK));
+        let queue = queues.insert(Time::ZERO, id, 0, 0).unwrap();
+        for _ in 0..100 {
+            let packet = batch(40_000, false, TcpFlags::ACK);
+            let size = packet.wire_len() as u64;
+            queues.push(Time::ZERO, queue, packet, size);
+        }
+        let mut trimmed = 0;
+        for ms in (50..1000).step_by(10) {
+            match queues.pop(Time::from_millis(ms), queue, Duration::ZERO) {
+                Some(Next::Trimmed(packet, size)) => {
+                    assert_eq!((packet.wire_len() as u64, size), (39_040, 39_040));
+                    trimmed += 1;
+                }
+                Some(Next::Leaves(_, size)) => assert_eq!(size, 40_040),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((4..40).contains(&trimmed), "{trimmed}");
     }
 }
