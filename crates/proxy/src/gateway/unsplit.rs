@@ -215,11 +215,10 @@ mod tests {
             bottlenecks: vec![bottleneck],
             ..GatewayConfig::of(policy)
         });
-        let mut now = Time::from_secs(1);
         let mut out = TxBatch::new();
         // A host is scanned from 20,000 addresses; another has a call. 13 Mbit/s come for a second.
         for number in 0..20_000_u32 {
-            now = Time::from_secs(1) + core::time::Duration::from_micros(50) * number;
+            let now = Time::from_secs(1) + core::time::Duration::from_micros(50) * number;
             gateway.handle_timeout(now);
             gateway.handle_packet(now, Gateway::WAN, datagram(number, 1));
             if number % 400 == 0 {
