@@ -1,6 +1,6 @@
 //! Why what came out differs from what the paper claims: for each difference an experiment that takes away what is suspected, and a
-//! judgement that can fail. A cause counts only where its experiment shows it. To run the same again takes nothing away: I-TCP's and
-//! `auto`'s disconnections have none, and stay open.
+//! judgement that can fail. A cause counts only where its experiment shows it. To run the same again takes nothing away: the
+//! disconnections of I-TCP, of `auto` and of the paper's own system have none, and stay open.
 use super::aspects::{self, FAIR, RESUMED, SPURIOUS, START};
 use super::links::{self, GPRS, LINKS, Link};
 use super::measures::{Board, Fared};

@@ -15,6 +15,8 @@ pub(super) struct Link {
     pub rate: f64,
     /// Its own round trip without load, in seconds.
     pub round_trip: f64,
+    /// The effective product of bandwidth and delay that the paper measured, in bytes (AGG §III and §VI-C); none where it measured none.
+    pub effective: Option<f64>,
     /// After which silence M-TCP takes a user to be disconnected.
     pub silence: &'static str,
     /// A download, and an upload, in bytes.
@@ -49,6 +51,7 @@ pub(super) const LINKS: [Link; 8] = [
         mtu: 1452,
         rate: 4150.0,
         round_trip: 1.6,
+        effective: Some(10e3),
         silence: "3 s",
         download: 300_000,
         upload: 50_000,
@@ -138,6 +141,7 @@ const WIRELESS: Link = Link {
     mtu: 1500,
     rate: 250e3,
     round_trip: 0.04,
+    effective: None,
     silence: "1 s",
     download: 4_000_000,
     upload: 4_000_000,
@@ -150,6 +154,11 @@ impl Link {
     /// The window that keeps the link busy, with what is allowed above it, in bytes.
     pub(super) fn window(&self) -> u64 {
         (self.rate * self.round_trip * SURPLUS) as u64
+    }
+
+    /// The paper's fixed window: a fifth above its effective product, and where it measured none above that of the link, in bytes.
+    pub(super) fn clamp(&self) -> u64 {
+        (self.effective.unwrap_or(self.rate * self.round_trip) * SURPLUS) as u64
     }
 
     /// The product of the whole path, in bytes.
