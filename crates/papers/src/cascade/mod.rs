@@ -152,7 +152,8 @@ impl Cascade {
         let buffered = buffers::run(ends, repeats, &ledger, console)?;
         let fits = fit::run(ends, repeats, &ledger, console)?;
         let store = Store::open(&self.out.join("cross"))?;
-        let beside = cross::run(&store, u32::try_from(repeats.min(2)).ok(), console)?;
+        let beside =
+            cross::run(&store, self.repeats.and_then(|repeats| u32::try_from(repeats).ok()), console)?;
 
         let manifest = Manifest::of_this_command().seed(matrix::SEED);
         matrix.csv(&manifest)?.save(&self.out.join("table-1.csv"))?;
@@ -168,7 +169,7 @@ impl Cascade {
                 false => finding,
             })
             .collect();
-        findings.extend(cross::finding(&beside));
+        findings.extend(cross::findings(&beside));
         findings.extend(fit::finding(&fits));
         page::page(&manifest, &matrix, &findings, &figures, live).save(&self.out.join("report.html"))?;
         console.table(&findings::table(&findings));
