@@ -637,6 +637,18 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_tried_with_service_times_as_long_as_those_of_the_figure() {
+        let longest = |text: &str| {
+            let times = text.split("exponential ").skip(1).filter_map(|rest| rest.split(" us\"").next());
+            times.filter_map(|time| time.parse::<u32>().ok()).max()
+        };
+        // Alone, one packet served after the other.
+        let alone = include_str!("../../../../papers/pts/fig6.toml").split("[cases.late").next().unwrap();
+        let sessions = include_str!("../../../../papers/pts/fig6-sessions.toml");
+        assert!(longest(alone).is_some() && longest(sessions) == longest(alone), "{:?}", longest(sessions));
+    }
+
+    #[test]
     fn the_place_of_a_node_is_judged() {
         let places = |goodputs: [f64; 4]| {
             fig5(&[
