@@ -64,8 +64,9 @@ const SCENARIOS: [(&str, &str); 14] = [
     ("fig12-uplink", include_str!("../../../../papers/aggregation/fig12-uplink.toml")),
 ];
 
-/// Those that are measured between kernels, too.
-const LIVE: [&str; 7] = ["fig2", "fig3", "fig4", "fig9", "fig10", "fig11", "fig12"];
+/// Those that are measured between kernels, too, with so many seeds: after a stall it is luck how far a timer has come when the link is back.
+const LIVE: [(&str, u32); 7] =
+    [("fig2", 1), ("fig3", 1), ("fig4", 1), ("fig9", 1), ("fig10", 1), ("fig11", 1), ("fig12", 5)];
 
 /// The live engine, whose runs take as long as what they measure: each is kept when it is done.
 #[derive(Clone, Debug)]
@@ -106,8 +107,10 @@ impl Paper for Aggregation {
             let cannot = || format!("{name} cannot be run");
             let records = simulate(name, text, self.repeats, Some(&simulated), console).doing(cannot())?;
             runs.entry("sim").or_default().insert(name, records);
-            if self.live && LIVE.contains(&name) {
-                let records = run_live(name, text, self.repeats, &live, console).doing(cannot())?;
+            let seeds = LIVE.iter().find(|(own, _)| self.live && *own == name).map(|(_, seeds)| *seeds);
+            if let Some(seeds) = seeds {
+                let seeds = self.repeats.unwrap_or(seeds);
+                let records = run_live(name, text, seeds, &live, console).doing(cannot())?;
                 runs.entry("live").or_default().insert(name, records);
             }
         }
@@ -160,7 +163,8 @@ impl Aggregation {
             console.say(&format!("\n{caption}:"));
             console.table(&Finding::table(&findings));
             Finding::show(&mut page, caption, &findings);
-            found.extend(Found::by(engine, findings));
+            let records: Vec<RunRecord> = runs[engine.name()].values().flatten().cloned().collect();
+            found.extend(Found::of_runs(engine, findings, &records));
         }
         let doubts = doubts(&runs["live"]);
         doubts.iter().for_each(|doubt| console.say(doubt));
@@ -227,15 +231,15 @@ fn simulate(
     all_sound(records(&Simulator::default(), &study, store, console)?)
 }
 
-/// Between kernels, which decide themselves when to acknowledge; one seed unless told otherwise.
+/// Between kernels, which decide themselves when to acknowledge.
 fn run_live(
     name: &str,
     text: &str,
-    repeats: Option<u32>,
+    seeds: u32,
     live: &Kept,
     console: &dyn Console,
 ) -> Result<Vec<RunRecord>> {
-    let study = study(name, &of_kernels(text), Some(repeats.unwrap_or(1)))?;
+    let study = study(name, &of_kernels(text), Some(seeds))?;
     console.say(&format!("{name}, live: {}", study.about()));
     records(&live.live, &study, live.store.as_ref(), console)
 }
