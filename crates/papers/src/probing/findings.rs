@@ -1,9 +1,9 @@
 //! What must hold, and whether it does.
-use super::errors::{Changes, LOW_RATES, LargerWindow, Otherwise, SHORT_PHASES};
+use super::errors::{Changes, LOW_RATES, LargerWindow, Otherwise, RUNS, SHORT_PHASES};
 use super::figures::{FIGURES, Shows};
 use super::measured::{Measured, Tables};
 use super::paper::{PROTOCOLS, PaperCell, RATES, Stated};
-use shorthaul_observe::{Finding, Summary};
+use shorthaul_observe::{Finding, Summary, Verdict};
 use shorthaul_report::Unit;
 use std::collections::BTreeMap;
 
@@ -11,8 +11,14 @@ use std::collections::BTreeMap;
 const BASES: [(usize, usize); 4] = [(1, 0), (3, 2), (4, 2), (5, 2)];
 
 /// All of them.
-pub fn all(tables: &Tables, otherwise: &[Otherwise]) -> Vec<Finding> {
+pub fn all(tables: &Tables, tried: &[Otherwise]) -> Vec<Finding> {
+    let timers: Vec<Finding> = tried.iter().filter_map(|other| timer(tables, other)).collect();
+    // A timer that is worse elsewhere is not the paper's, and so no cause anywhere.
+    let fits = |other: &&Otherwise| timer(tables, other).is_none_or(|found| found.verdict == Verdict::Holds);
+    let otherwise: Vec<&Otherwise> = tried.iter().filter(fits).collect();
+    let otherwise = otherwise.as_slice();
     let mut found = vec![agreement(tables), ranks(tables), far_off(tables, otherwise)];
+    found.extend(timers);
     found.extend((1..=4).map(|on| table(tables, on)));
     found.extend(
         FIGURES.iter().map(|(number, on, protocols, shows)| figure(tables, *number, *on, protocols, *shows)),
@@ -189,8 +195,44 @@ fn is_far(ours: &Measured, stated: Stated) -> bool {
     (ours.time.mean / stated.time - 1.0).abs() > FAR
 }
 
+/// From here on a cell is nearer to the paper with another timer, or farther: what is off changes by so much of the paper's time.
+const MOVED: f64 = 0.05;
+
+/// What another timer does to all cells, those that are not far off among them: with the same seeds, so that luck is the same. A cause in one cell is
+/// a claim about the paper's stack, which was one for all of them. None for what is no timer.
+fn timer(tables: &Tables, other: &Otherwise) -> Option<Finding> {
+    if other.changes != Changes::Doubling {
+        return None;
+    }
+    let off = |time: f64, stated: Stated| (time / stated.time - 1.0).abs();
+    let [mut cells, mut nearer, mut farther, mut far_before, mut far_then] = [0; 5];
+    for (cell, ours, stated) in tables.iter() {
+        let then = other.time(cell.on, cell.protocol, cell.rate);
+        let same_seeds = &ours.times[..ours.times.len().min(RUNS as usize)];
+        let Some(before) = Summary::of(same_seeds.iter().copied()).filter(|_| !then.is_nan()) else {
+            continue;
+        };
+        let (before, then) = (off(before.mean, stated), off(then, stated));
+        cells += 1;
+        nearer += usize::from(then < before - MOVED);
+        farther += usize::from(then > before + MOVED);
+        far_before += usize::from(before > FAR);
+        far_then += usize::from(then > FAR);
+    }
+    Some(
+        Finding::judged(
+            format!("another timer, RTOs that {}: cells of {cells} that come nearer to the paper, and that go farther from it", other.how),
+            "more nearer than farther, and fewer far off, are asked of a cause",
+            format!("{nearer} nearer, {farther} farther; {far_then} off by more than 50 %, {far_before} without"),
+            // As many as there are: what is tried where it is known to help cannot fail.
+            cells == tables.iter().count() && nearer > farther && far_then < far_before,
+        )
+        .because(format!("by more than {} of the paper's time; {RUNS} runs of each cell, the same seeds", Unit::Percent.format(MOVED)))
+    )
+}
+
 /// A cell that is far off, and whether the luck of ten runs can be why.
-fn far(cell: PaperCell, ours: &Measured, stated: Stated, otherwise: &[Otherwise]) -> Finding {
+fn far(cell: PaperCell, ours: &Measured, stated: Stated, otherwise: &[&Otherwise]) -> Finding {
     let luck = ours.means_of_ten();
     let [low, high] = luck.unwrap_or([f64::NAN; 2]);
     let ten = format!("{} to {}", Unit::Seconds.format(low), Unit::Seconds.format(high));
@@ -296,7 +338,7 @@ fn ranks(tables: &Tables) -> Finding {
 }
 
 /// How many cells are off by more than half: one in twenty would be by chance.
-fn far_off(tables: &Tables, otherwise: &[Otherwise]) -> Finding {
+fn far_off(tables: &Tables, otherwise: &[&Otherwise]) -> Finding {
     let far: Vec<_> = tables.iter().filter(|(_, ours, stated)| is_far(ours, *stated)).collect();
     let by_luck = far
         .iter()
@@ -437,7 +479,7 @@ fn distance_by_luck(tables: &Tables, protocol: usize) -> f64 {
 }
 
 /// Slow start or fast recovery after a bad cycle is all that tells Tahoe-Probing from Reno-Probing.
-fn apart(tables: &Tables, otherwise: &[Otherwise]) -> Finding {
+fn apart(tables: &Tables, otherwise: &[&Otherwise]) -> Finding {
     const TWO: [usize; 2] = [1, 3];
     let stated = distance(&|on, protocol, rate| tables.stated(on, protocol, rate), TWO);
     let ours = distance(&|on, protocol, rate| tables.time(on, protocol, rate), TWO);
@@ -469,7 +511,7 @@ fn apart(tables: &Tables, otherwise: &[Otherwise]) -> Finding {
 }
 
 /// Figures 18 and 19: "A-TCP yields worse performance than SP-TCP especially at lower error rates (1%, 10%, 20%, and 33%)".
-fn selective(tables: &Tables, otherwise: &[Otherwise], on: u32) -> Finding {
+fn selective(tables: &Tables, otherwise: &[&Otherwise], on: u32) -> Finding {
     let saved = |time: &dyn Fn(usize, u32) -> f64| {
         let sum = |protocol| LOW_RATES.into_iter().map(|rate| time(protocol, rate)).sum::<f64>();
         1.0 - sum(5) / sum(4)
@@ -503,7 +545,6 @@ fn selective(tables: &Tables, otherwise: &[Otherwise], on: u32) -> Finding {
 mod tests {
     use super::*;
     use crate::testing::{Having, holds, run};
-    use shorthaul_observe::Verdict;
     use shorthaul_scenario::Metric;
 
     fn with(change: impl Fn(PaperCell, f64) -> f64) -> Vec<Finding> {
@@ -612,6 +653,39 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_that_is_worse_elsewhere_is_no_cause() {
+        let paper = super::super::paper::tables().unwrap();
+        // Tahoe is far off, and another timer has the paper's times of it: of the other protocols' cells it makes some half as long again.
+        let with = |worse: &dyn Fn(PaperCell) -> bool| {
+            let time = |(cell, stated): (&PaperCell, &Stated)| {
+                (*cell, stated.time * if worse(*cell) { 1.5 } else { 1.0 })
+            };
+            let times = paper.iter().map(time).collect();
+            let never = Otherwise { changes: Changes::Doubling, how: "are never doubled", times };
+            let slow = |cell: PaperCell, time| if cell.protocol == 0 { 2.0 * time } else { time };
+            let found = all(&tables(slow), &[never]);
+            let causes =
+                found.iter().filter(|own| own.what.starts_with("Tahoe, ") && own.cause.is_some()).count();
+            (holds(&found, "another timer"), causes)
+        };
+        assert_eq!(with(&|_| false), (true, 28));
+        assert_eq!(with(&|cell| cell.protocol == 2), (false, 0), "as many are farther as are nearer");
+        assert_eq!(with(&|cell| cell.protocol == 2 && cell.on > 1), (true, 28));
+    }
+
+    #[test]
+    fn a_timer_that_is_tried_on_what_is_far_off_alone_is_no_cause() {
+        let paper = super::super::paper::tables().unwrap();
+        let slow = |cell: PaperCell, time| if cell.protocol == 0 { 2.0 * time } else { time };
+        let far = paper.iter().filter(|(cell, _)| cell.protocol == 0);
+        let times = far.map(|(cell, stated)| (*cell, stated.time)).collect();
+        let never = Otherwise { changes: Changes::Doubling, how: "are never doubled", times };
+        let found = all(&tables(slow), &[never]);
+        assert!(!holds(&found, "another timer"));
+        assert!(found.iter().all(|own| !own.what.starts_with("Tahoe, ") || own.cause.is_none()));
+    }
+
+    #[test]
     fn another_way_to_decide_errors_is_a_cause_only_if_it_has_what_is_stated() {
         let paper = super::super::paper::tables().unwrap();
         let times = |change: f64| Otherwise {
@@ -626,10 +700,10 @@ mod tests {
             overhead: Summary::of([1.0]).unwrap(),
             wire: Summary::of([1.0]).unwrap(),
         };
-        let cause = |change| far(cell, &measured, paper[&cell], &[times(change)]).cause;
+        let cause = |change| far(cell, &measured, paper[&cell], &[&times(change)]).cause;
         assert!(cause(1.2).is_some_and(|cause| cause.contains("for each packet")) && cause(2.0).is_none());
         let near = Measured { time: Summary::of([1.55 * paper[&cell].time]).unwrap(), ..measured.clone() };
-        let slight = far(cell, &near, paper[&cell], &[times(1.49)]).cause;
+        let slight = far(cell, &near, paper[&cell], &[&times(1.49)]).cause;
         assert!(slight.is_none(), "hardly any nearer: {slight:?}");
     }
 
