@@ -189,15 +189,19 @@ fn experiments() -> Vec<Experiment> {
             rows: ["whole", "auto"].into_iter().filter_map(row).collect(),
             judge: bursts_stand_still,
         });
-        all.push(Experiment {
-            about: verdict::behind_best(auto, ends),
-            where_it_is: "gprs pages",
-            places: [Work::Pages, Work::Download]
-                .map(|work| Place { link: links::link(GPRS), work, ends })
-                .into(),
-            rows: vec![&TOLD],
-            judge: is_told_no_window,
-        });
+        for (link, work, where_it_is) in
+            [(GPRS, Work::Pages, "gprs pages"), ("geo", Work::Users, "geo users")]
+        {
+            all.push(Experiment {
+                about: verdict::behind_best(auto, ends),
+                where_it_is,
+                places: [work, Work::Download]
+                    .map(|work| Place { link: links::link(link), work, ends })
+                    .into(),
+                rows: vec![&TOLD],
+                judge: is_told_no_window,
+            });
+        }
     }
     all
 }
@@ -379,18 +383,24 @@ fn bursts_stand_still(own: &Experiment, _: &Board, tried: &Board) -> Option<Show
     })
 }
 
-/// Who is told the link's product has a shorter queue than who has to find a window; and pays for it where nothing else is on its way.
+/// Who is told the link's product need not look for a window, and has a shorter queue; and pays for it where nothing else is on its way.
 fn is_told_no_window(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
-    let ends = own.places[0].ends;
-    let of_all = |work, name: &str| board.fared(GPRS, work, ends, name).time;
-    let best = ROWS.iter().filter_map(|row| of_all(Work::Pages, row.name)).reduce(f64::min)?;
+    let Place { link, work, ends } = own.places[0];
+    let of_all = |work, name: &str| board.fared(link.name, work, ends, name).time;
+    let best = ROWS.iter().filter_map(|row| of_all(work, row.name)).reduce(f64::min)?;
     let told = own.fared(tried, 0, own.system()).time? / best;
     let download = own.fared(tried, 1, own.system()).time? / of_all(Work::Download, "auto")?;
+    let looks_for = match link.name {
+        GPRS => {
+            ". It looks for a window that also keeps the link busy while acknowledgments come four at a time: with"
+        }
+        _ => "; with",
+    };
     Some(Shown {
         holds: told <= NEAR_BEST,
         cause: format!(
-            "the best systems are told the link's product, and it is not: told the same window, {}, it takes {told:.2} of the best one's time. It looks for a window that also keeps the link busy while acknowledgments come four at a time: with the one that is told a download takes {download:.2} of its time",
-            Unit::Bytes.format(links::link(GPRS).window() as f64),
+            "the best systems are told the link's product, and it is not: told the same window, {}, it takes {told:.2} of the best one's time{looks_for} the one that is told a download takes {download:.2} of its time",
+            Unit::Bytes.format(link.window() as f64),
         ),
     })
 }
@@ -471,6 +481,25 @@ mod tests {
 
     fn of(about: &str) -> Experiment {
         experiments().into_iter().find(|own| own.about == about).unwrap()
+    }
+
+    #[test]
+    fn who_is_behind_is_looked_into_where_it_is_behind() {
+        let what = verdict::behind_best("flow aggregation (auto)", Ends::Today);
+        let asked = |place: &str| {
+            let finding = Finding::judged(what.as_str(), "1.25", "1.5", false).because(place);
+            let mut names = Vec::new();
+            let run = |name: &str, _: &Place, _: &[&Row]| -> Result<Board> {
+                names.push(name.to_owned());
+                Ok(Board::default())
+            };
+            explain(vec![finding], &Board::default(), run).unwrap();
+            names
+        };
+        let geo = asked("geo users, behind flow aggregation (paper)");
+        assert_eq!(geo, ["geo-users-today-auto-told", "geo-download-today-auto-told"]);
+        assert!(asked("gprs pages, behind CLAMP").iter().all(|name| name.starts_with("gprs-")));
+        assert!(asked("lte upload, behind CLAMP").is_empty());
     }
 
     fn tried(own: &Experiment, each: impl Fn(usize) -> Fared) -> Board {
