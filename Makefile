@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-workers bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale bench-page attack siege soak outlive miri deb test-deb dist docs python reference
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-workers bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale bench-network bench-network-costs bench-page attack siege soak outlive miri deb test-deb dist docs python reference
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -149,6 +149,14 @@ bench-plan:
 FLOWS ?= 50000
 bench-scale:
 	cargo run --release --quiet --bin shorthaul -- bench scale --flows $(FLOWS) $(if $(HOSTS),--hosts $(HOSTS))
+
+# A relay network of 10,000 nodes and a million clients, simulated with the clients' and nodes' own tables and limits, and what breaks first where it grows: some
+# minutes, one client of ten. What messages cost here, `make bench-network-costs` measures before. docs/scale.md
+bench-network:
+	cargo run --release --quiet --bin shorthaul -- bench network --thin 10 --beside-thin 20 --sweep
+
+bench-network-costs:
+	cargo run --release --quiet --bin shorthaul -- bench network-costs
 
 # What it takes of the thread with the packets that two browsers have the page open and `top` runs, beside FLOWS idle connections, and how
 # soon each is drawn: four minutes. With Chromium, if it is here.

@@ -40,7 +40,7 @@ pub use client::{
     Client, ClientOptions, LocalConfig, LocalError, LocalProxy, MoveOptions, OpenError, Service, Session,
 };
 pub use echo::Echo;
-pub use links::{Credentials, LinkError, LinkOptions, Links, NameService, Protection};
+pub use links::{Credentials, LinkError, LinkOptions, Links, NODE_ANSWERS, NameService, Protection};
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use node::{
     Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings, SettingsError, Snapshot, User,

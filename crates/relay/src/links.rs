@@ -36,7 +36,7 @@ use tokio_rustls::rustls;
 pub use tuning::{keep_alive, set_buffer, size_buffer};
 
 /// The longest that a connection to a node may take: two retransmissions of a SYN. One that does not answer is remembered.
-const NODE_ANSWERS: Duration = Duration::from_secs(5);
+pub const NODE_ANSWERS: Duration = Duration::from_secs(5);
 /// How often a node is tried again that ends a connection in the TLS handshake, before anything was said: one that has too many connections of
 /// this host for the moment does so. And how long after the first time; twice as long each time.
 const TURNED_AWAY: (u32, Duration) = (5, Duration::from_millis(50));

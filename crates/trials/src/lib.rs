@@ -81,6 +81,8 @@ trials! {
         Siege(Tried<bench::siege::Siege>),
         Ways(Tried<bench::ways::Ways>),
         Share(Tried<bench::share::Share>),
+        Network(Tried<bench::network::Network>),
+        NetworkCosts(Tried<bench::network::costs::NetworkCosts>),
         Soak(Tried<bench::soak::Soak>),
         Scale(Tried<bench::scale::Scale>),
         Page(Tried<bench::page::Page>),

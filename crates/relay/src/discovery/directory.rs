@@ -5,7 +5,7 @@ mod srv;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-pub use etcd::{Etcd, EtcdConfig, Registered, Registration};
+pub use etcd::{Etcd, EtcdConfig, Registered, Registration, TIMEOUT as ETCD_TIMEOUT};
 pub use list::List;
 pub use srv::Srv;
 

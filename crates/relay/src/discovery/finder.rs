@@ -10,7 +10,7 @@ use shorthaul_planner::sharing::Load;
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_types::{Bytes, Seed, Time};
 
-use super::asking::whom_to_ask;
+use super::asking::{numbers_of, whom_to_ask};
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
 use super::message::{Capacity, Offer, PORT};
@@ -23,15 +23,15 @@ use crate::learning::Candidate;
 use crate::route::Endpoint;
 
 /// How long what the directories said is used.
-const DIRECTORY_AGE: Duration = Duration::from_secs(60);
+pub const DIRECTORY_AGE: Duration = Duration::from_secs(60);
 /// How long directories are left alone that were of no use: asking them can take seconds each time.
-const DIRECTORY_REST: Duration = Duration::from_secs(10);
+pub const DIRECTORY_REST: Duration = Duration::from_secs(10);
 /// Rounds of looking at a way for one transfer, at most.
-const ROUNDS_MAX: u32 = 5;
+pub const ROUNDS_MAX: u32 = 5;
 /// The rounds may take one part in this many of the time that the transfer is expected to take.
-const SHARE_OF_TIME: u32 = 16;
+pub const SHARE_OF_TIME: u32 = 16;
 /// Who is asked how it is before a session may take so much longer than its round trips: a machine is busy.
-const ASKED_WITHIN: Duration = Duration::from_millis(20);
+pub const ASKED_WITHIN: Duration = Duration::from_millis(20);
 /// What a transfer of unknown size is taken for, once the way is known: enough for a relay to matter.
 const UNKNOWN_SIZE: Bytes = Bytes(10_000_000);
 
@@ -189,10 +189,11 @@ impl Finder {
         };
         let known = state.table.seen(target).map(beside).unwrap_or_default();
         let (seed, drawn) = &mut state.draws;
-        whom_to_ask(listed, &known, || {
+        let asked = whom_to_ask(listed.len(), numbers_of(&listed, &known), || {
             *drawn += 1;
             (seed.nth(*drawn).0 >> 11) as f64 / (1u64 << 53) as f64
-        })
+        });
+        asked.into_iter().map(|number| listed[number]).collect()
     }
 
     /// One round of probing toward a target, added to `survey`.

@@ -193,6 +193,11 @@ impl Cookies {
         self.of_period(address, period(since_1970))
     }
 
+    /// Whether a cookie that was made at one time is taken at another; both since 1970.
+    pub fn is_current(baked: Duration, now: Duration) -> bool {
+        period(baked).abs_diff(period(now)) <= 1
+    }
+
     /// Whether a cookie is one for that address, of about this time.
     pub(crate) fn accept(&self, cookie: &[u8; MAC_LEN], address: IpAddr, since_1970: Duration) -> bool {
         let now = period(since_1970);
@@ -246,6 +251,10 @@ mod tests {
         let (here, there): (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let now = Duration::from_secs(1_000_000);
         let cookie = cookies.bake(here, now);
+        for seconds in 0..500 {
+            let later = now + Duration::from_secs(seconds);
+            assert_eq!(Cookies::is_current(now, later), cookies.accept(&cookie, here, later), "{seconds}");
+        }
         assert!(cookies.accept(&cookie, here, now + COOKIE_LIFE));
         assert!(!cookies.accept(&cookie, there, now));
         assert!(!cookies.accept(&cookie, here, now + 3 * COOKIE_LIFE));

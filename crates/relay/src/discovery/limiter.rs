@@ -2,7 +2,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use shorthaul_types::Time;
+use shorthaul_types::{Seed, Time};
 
 /// Buckets that sources are spread over.
 const SOURCES: usize = 256;
@@ -52,26 +52,58 @@ impl Bucket {
 #[derive(Debug)]
 pub(crate) struct Limiter {
     allowance: Allowance,
-    hasher: RandomState,
+    spread: Spread,
     buckets: Vec<Bucket>,
 }
 
+/// What says which bucket a network has.
+#[derive(Debug)]
+enum Spread {
+    /// Nobody can know: who could choose networks that share a bucket would silence them.
+    Secret(RandomState),
+    /// A simulation is to be repeated.
+    Drawn(Seed),
+}
+
 impl Limiter {
+    /// Bytes that the buckets take.
+    pub(crate) const BYTES: usize = SOURCES * size_of::<Bucket>();
+
     pub(crate) fn new(now: Time, allowance: Allowance) -> Self {
-        let buckets = vec![Bucket::full(now, allowance); SOURCES];
-        Limiter { allowance, hasher: RandomState::new(), buckets }
+        Limiter::with(now, allowance, Spread::Secret(RandomState::new()))
+    }
+
+    pub(crate) fn seeded(now: Time, allowance: Allowance, seed: Seed) -> Self {
+        Limiter::with(now, allowance, Spread::Drawn(seed))
+    }
+
+    fn with(now: Time, allowance: Allowance, spread: Spread) -> Self {
+        Limiter { allowance, spread, buckets: vec![Bucket::full(now, allowance); SOURCES] }
     }
 
     /// Whether one more answer may go there.
     pub(crate) fn take(&mut self, now: Time, source: IpAddr) -> bool {
-        let mut hasher = self.hasher.build_hasher();
         // A /24 or a /56 is what one attacker easily has all addresses of.
-        match source {
-            IpAddr::V4(v4) => hasher.write(&v4.octets()[..3]),
-            IpAddr::V6(v6) => hasher.write(&v6.octets()[..7]),
-        }
-        let index = hasher.finish() as usize % SOURCES;
-        self.buckets[index].take(now, self.allowance)
+        let mut network = [0; 8];
+        let len = match source {
+            IpAddr::V4(v4) => {
+                network[..3].copy_from_slice(&v4.octets()[..3]);
+                3
+            }
+            IpAddr::V6(v6) => {
+                network[..7].copy_from_slice(&v6.octets()[..7]);
+                7
+            }
+        };
+        let hash = match &self.spread {
+            Spread::Secret(state) => {
+                let mut hasher = state.build_hasher();
+                hasher.write(&network[..len]);
+                hasher.finish()
+            }
+            Spread::Drawn(seed) => seed.nth(u64::from_be_bytes(network)).0,
+        };
+        self.buckets[hash as usize % SOURCES].take(now, self.allowance)
     }
 }
 

@@ -2,7 +2,7 @@
 //! offer, and the destination acknowledges it (section 4 of "Proxy Transport Service"). Relays beside the way are
 //! asked themselves.
 //!
-//! Reading order: [`Key`] and [`Cookies`] (who is believed), [`Message`] (what is said), [`Responder`] (who answers),
+//! Reading order: [`Key`] and [`Cookies`] (who is believed), [`Message`] (what is said), [`Rations`] (how much is answered), [`Responder`] (who answers),
 //! [`Prober`] (who asks); those own no socket and no clock. [`AnsweringSockets`], [`Answering`] and [`probe`] (the same on sockets),
 //! [`Survey`] (several rounds together), [`Ranking`] (what a relay is worth, and whether to use one), [`directory`] (who
 //! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
@@ -18,6 +18,7 @@ mod message;
 mod prober;
 mod probing;
 mod ranking;
+mod rations;
 mod responder;
 mod survey;
 mod table;
@@ -26,17 +27,24 @@ mod table;
 mod tests;
 
 pub use answering::{Allowed, Answering, AnsweringConfig, AnsweringError, AnsweringSockets, is_public};
+pub use asking::whom_to_ask;
 pub use chain::Chain;
-pub use finder::{Choice, Finder, FinderConfig, Refreshing};
+pub use finder::{
+    ASKED_WITHIN, Choice, DIRECTORY_AGE, DIRECTORY_REST, Finder, FinderConfig, ROUNDS_MAX, Refreshing,
+    SHARE_OF_TIME,
+};
 pub use key::{Cookies, KEY_LEN, Key, KeyError, Keyring, MAC_LEN};
 pub use limiter::Allowance;
 pub use message::{
     ANSWER_LEN, Body, Capacity, Datagram, HOP_LIMIT, Message, NAME_MAX, Name, Offer, Onward, PORT, PROBE_LEN,
     Service, Unreadable,
 };
-pub use prober::{ASKED_MAX, Findings, Found, Ignored, Prober, Question, Retry};
+pub use prober::{
+    ASKED_MAX, Findings, Found, Ignored, ONWARD_TRIES, Prober, Question, Retry, lingering, while_it_measures,
+};
 pub use probing::{By, Distance, probe, probe_and_tell, way_to};
 pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, is_worth_probing, rank};
+pub use rations::{Limits, ONWARD_AGE, ONWARD_MAX, Rations, Told};
 pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};
 pub use survey::{Survey, Surveyed, median};
-pub use table::{Cached, Table, TableConfig};
+pub use table::{Cached, Sight, Table, TableConfig};

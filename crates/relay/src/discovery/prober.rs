@@ -13,7 +13,7 @@ pub const ASKED_MAX: usize = 16;
 /// Offers that are kept of one round, at most.
 const OFFERS_MAX: usize = 64;
 /// How often a relay is asked again for the way on from it, while it measures that.
-const ONWARD_TRIES: u32 = 4;
+pub const ONWARD_TRIES: u32 = 4;
 
 /// What one round of probing is to find out.
 #[derive(Clone, Debug)]
@@ -118,6 +118,21 @@ pub struct Prober {
     /// When the attempt has failed, or the round is over.
     deadline: Time,
     done: bool,
+}
+
+/// How long a round goes on after the destination, which is `rtt` away, has answered: a moment for those whose answers were overtaken, and twice its round
+/// trip if relays that were asked themselves are still waited for.
+pub fn lingering(rtt: Duration, is_waiting: bool) -> Duration {
+    match is_waiting {
+        false => (rtt / 16).clamp(Duration::from_millis(1), Duration::from_millis(20)),
+        true => (rtt * 2).max(Duration::from_millis(200)),
+    }
+}
+
+/// How long after its answer a relay is asked again that begins to measure: that takes a round trip of the way on, which is hardly longer than the whole
+/// direct way, `whole`.
+pub fn while_it_measures(whole: Duration) -> Duration {
+    whole.max(Duration::from_millis(20)).mul_f64(1.2)
 }
 
 /// A relay that is asked itself.
@@ -300,10 +315,7 @@ impl Prober {
         let wants_way = self.question.target.is_some() && offer.onward == Onward::Unknown;
         let asked = &mut self.asked[index];
         if wants_way && asked.tries < ONWARD_TRIES {
-            // It begins to measure now; that takes a round trip of the way on, which is hardly
-            // longer than the whole direct way.
-            let while_it_measures = self.acknowledged.unwrap_or(rtt).max(Duration::from_millis(20));
-            asked.again_at = Some(now + while_it_measures.mul_f64(1.2));
+            asked.again_at = Some(now + while_it_measures(self.acknowledged.unwrap_or(rtt)));
         } else {
             asked.settled = true;
             asked.again_at = None;
@@ -336,10 +348,7 @@ impl Prober {
     /// themselves twice its round trip.
     fn linger(&mut self, now: Time, first: bool) {
         let Some(rtt) = self.acknowledged else { return };
-        let wait = match self.is_waiting() {
-            false => (rtt / 16).clamp(Duration::from_millis(1), Duration::from_millis(20)),
-            true => (rtt * 2).max(Duration::from_millis(200)),
-        };
+        let wait = lingering(rtt, self.is_waiting());
         // Only the first answer sets the time: whoever plays back the others draws nothing out.
         self.deadline = if first { now + wait } else { self.deadline.min(now + wait) };
     }

@@ -5,14 +5,9 @@ use std::time::Duration;
 use shorthaul_types::Time;
 
 use super::key::{Cookies, Key, Keyring, MAC_LEN};
-use super::limiter::{Allowance, Bucket, Limiter};
 use super::message::{Body, Capacity, Datagram, Message, Name, Offer, Onward, PORT, Service, Unreadable};
+use super::rations::{Limits, Rations};
 use crate::status::NodeStatus;
-
-/// How long a measured way from here to a target is told to those who ask.
-const ONWARD_AGE: Duration = Duration::from_secs(60);
-/// Targets of which that is kept.
-const ONWARD_MAX: usize = 256;
 
 /// Who answers, and how much.
 #[derive(Clone, Debug)]
@@ -23,26 +18,14 @@ pub struct ResponderConfig {
     pub cookie_key: Key,
     /// The relay that is offered; `None` for a host that is only a destination.
     pub relay: Option<Identity>,
-    /// Answers to any one network (a /24 or a /56).
-    pub per_network: Allowance,
-    /// Challenges in all: they go to addresses that have proved nothing yet.
-    pub challenges: Allowance,
-    /// Measurements of ways to targets in all.
-    pub measurements: Allowance,
+    /// How much it answers and measures.
+    pub limits: Limits,
 }
 
 impl ResponderConfig {
-    /// 50 answers a second to a network, 200 challenges a second, 10 measurements a second.
+    /// With the usual [`Limits`].
     pub fn new(keys: Keyring, relay: Option<Identity>) -> Self {
-        let allowance = |per_second| Allowance { per_second, burst: 2.0 * per_second };
-        ResponderConfig {
-            cookie_key: keys.cookie_key(),
-            keys,
-            relay,
-            per_network: allowance(50.0),
-            challenges: allowance(200.0),
-            measurements: allowance(10.0),
-        }
+        ResponderConfig { cookie_key: keys.cookie_key(), keys, relay, limits: Limits::default() }
     }
 }
 
@@ -156,18 +139,8 @@ pub enum Silence {
 pub struct Responder {
     config: ResponderConfig,
     cookies: Cookies,
-    sources: Limiter,
-    challenges: Bucket,
-    measurements: Bucket,
-    onward: HashMap<SocketAddr, Known>,
+    rations: Rations,
     counters: Counters,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    way: Onward,
-    /// When it was measured, or began to be.
-    at: Time,
 }
 
 /// What a responder has done.
@@ -188,10 +161,7 @@ impl Responder {
     pub fn new(now: Time, config: ResponderConfig) -> Self {
         Responder {
             cookies: Cookies::new(config.cookie_key.clone()),
-            sources: Limiter::new(now, config.per_network),
-            challenges: Bucket::full(now, config.challenges),
-            measurements: Bucket::full(now, config.measurements),
-            onward: HashMap::new(),
+            rations: Rations::new(now, config.limits),
             counters: Counters::default(),
             config,
         }
@@ -236,32 +206,31 @@ impl Responder {
             if arrival.bound == Bound::Onward {
                 return Err(Silence::Unproven);
             }
-            if !self.challenges.take(now, self.config.challenges) {
+            if !self.rations.challenge(now) {
                 return Err(Silence::TooOften);
             }
             self.counters.challenges += 1;
             return Ok(self.reply(arrival, &probe, Body::Challenge));
         }
-        let (body, measure) = match (probe.body, arrival.bound) {
-            (Body::Path, Bound::Here) => (Body::Acknowledge, None),
-            (Body::Path, Bound::Onward) => (Body::Available(self.offer(load, arrival)?), None),
+        let (offer, target) = match (probe.body, arrival.bound) {
+            (Body::Path, Bound::Here) => (None, None),
+            (Body::Path, Bound::Onward) => (Some(self.offer(load, arrival)?), None),
             (Body::Ask { .. }, Bound::Onward) => return Err(Silence::NoRelay), // it asks another one
-            (Body::Ask { target }, _) => {
-                let offer = self.offer(load, arrival)?;
-                let way = target.map(|target| self.way_to(now, target)).unwrap_or_default();
-                (Body::Available(Offer { onward: way, ..offer }), target.filter(|_| way == Onward::Unknown))
-            }
+            (Body::Ask { target }, _) => (Some(self.offer(load, arrival)?), target),
             (Body::Available(_) | Body::Acknowledge | Body::Challenge, _) => return Err(Silence::NoProbe),
         };
-        if !self.sources.take(now, source) {
-            return Err(Silence::TooOften);
-        }
-        let measure = measure.filter(|target| self.may_measure(now, *target));
-        match body {
-            Body::Acknowledge => self.counters.acknowledged += 1,
-            _ => self.counters.offers += 1,
-        }
-        Ok(Answer { measure, ..self.reply(arrival, &probe, body) })
+        let told = self.rations.ask(now, source, target).ok_or(Silence::TooOften)?;
+        let body = match offer {
+            Some(offer) => {
+                self.counters.offers += 1;
+                Body::Available(Offer { onward: told.way, ..offer })
+            }
+            None => {
+                self.counters.acknowledged += 1;
+                Body::Acknowledge
+            }
+        };
+        Ok(Answer { measure: target.filter(|_| told.measure), ..self.reply(arrival, &probe, body) })
     }
 
     fn reply(&self, arrival: &Arrival<'_>, probe: &Message, body: Body) -> Answer {
@@ -292,30 +261,9 @@ impl Responder {
         })
     }
 
-    fn way_to(&self, now: Time, target: SocketAddr) -> Onward {
-        let known = self.onward.get(&target).filter(|known| now.saturating_since(known.at) < ONWARD_AGE);
-        known.map(|known| known.way).unwrap_or_default()
-    }
-
-    /// Books a measurement, unless one is under way or there were too many.
-    fn may_measure(&mut self, now: Time, target: SocketAddr) -> bool {
-        self.onward.retain(|_, known| now.saturating_since(known.at) < ONWARD_AGE);
-        if self.onward.contains_key(&target)
-            || self.onward.len() >= ONWARD_MAX
-            || !self.measurements.take(now, self.config.measurements)
-        {
-            return false;
-        }
-        self.onward.insert(target, Known { way: Onward::Unknown, at: now });
-        true
-    }
-
     /// The way to a target was measured: its round-trip time, or `None` if nobody answers there.
     pub fn learn(&mut self, now: Time, target: SocketAddr, round_trip: Option<Duration>) {
-        let way = round_trip.map_or(Onward::Unreachable, Onward::RoundTrip);
-        if self.onward.len() < ONWARD_MAX || self.onward.contains_key(&target) {
-            self.onward.insert(target, Known { way, at: now });
-        }
+        self.rations.learn(now, target, round_trip);
     }
 
     /// The cookie that a client at `address` would get now.
@@ -331,6 +279,7 @@ pub(crate) const NO_COOKIE: [u8; MAC_LEN] = [0; MAC_LEN];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discovery::ONWARD_MAX;
     use crate::discovery::message::{HOP_LIMIT, PROBE_LEN};
 
     const TODAY: Duration = Duration::from_secs(1_800_000_000);
@@ -471,7 +420,7 @@ mod tests {
             let answer = node.answer(now, &CALM, &arrival(ask.as_slice(), Bound::Here));
             measured += u32::from(answer.is_ok_and(|answer| answer.measure.is_some()));
         }
-        assert!(measured <= 20 + 1000 && node.onward.len() <= ONWARD_MAX, "{measured} in 100 s");
+        assert!(measured <= 20 + 1000 && node.rations.ways() <= ONWARD_MAX, "{measured} in 100 s");
     }
 
     #[test]

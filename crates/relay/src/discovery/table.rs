@@ -46,18 +46,30 @@ impl Default for TableConfig {
 /// It owns no clock and no socket: [`poll_refresh`](Self::poll_refresh) says what to probe next, and
 /// [`poll_timeout`](Self::poll_timeout) when to ask.
 #[derive(Debug)]
-pub struct Table {
+pub struct Table<S = View> {
     config: TableConfig,
-    entries: HashMap<SocketAddr, Entry>,
+    entries: HashMap<SocketAddr, Entry<S>>,
     traffic: Bucket,
     seed: Seed,
     drawn: u64,
 }
 
+/// What a [`Table`] keeps of a destination: a [`View`], or what a simulation makes of one.
+pub trait Sight {
+    /// Whether the destination answered, so that this is worth more than what was seen before.
+    fn has_answered(&self) -> bool;
+}
+
+impl Sight for View {
+    fn has_answered(&self) -> bool {
+        self.rtt.is_some()
+    }
+}
+
 #[derive(Debug)]
-struct Entry {
+struct Entry<S> {
     /// What was seen, and when.
-    seen: Option<(View, Time)>,
+    seen: Option<(S, Time)>,
     used_at: Time,
     due_at: Time,
     /// Rounds in a row in which the destination did not answer.
@@ -66,14 +78,17 @@ struct Entry {
 
 /// What a table says of a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cached {
+pub struct Cached<S = View> {
     /// What was seen.
-    pub view: View,
+    pub view: S,
     /// How long ago.
     pub age: Duration,
 }
 
-impl Table {
+impl<S: Sight> Table<S> {
+    /// Bytes of a destination, beside what a sight has on the heap: address, entry, and the table's own byte.
+    pub const DESTINATION_BYTES: usize = size_of::<(SocketAddr, Entry<S>)>() + 1;
+
     /// An empty table.
     pub fn new(now: Time, config: TableConfig, seed: Seed) -> Self {
         let traffic = Bucket::full(now, config.traffic);
@@ -81,7 +96,10 @@ impl Table {
     }
 
     /// What is known of a target; from now on it is in use, and kept fresh.
-    pub fn look_up(&mut self, now: Time, target: SocketAddr) -> Option<Cached> {
+    pub fn look_up(&mut self, now: Time, target: SocketAddr) -> Option<Cached<S>>
+    where
+        S: Clone,
+    {
         let max_age = self.config.max_age;
         let entry = self.note(now, target)?;
         entry.used_at = now;
@@ -91,16 +109,16 @@ impl Table {
     }
 
     /// What was seen of a target last, however old; nobody uses it by that.
-    pub fn seen(&self, target: SocketAddr) -> Option<&View> {
+    pub fn seen(&self, target: SocketAddr) -> Option<&S> {
         self.entries.get(&target)?.seen.as_ref().map(|(view, _)| view)
     }
 
     /// Keeps what was seen of a target.
-    pub fn store(&mut self, now: Time, target: SocketAddr, view: View) {
+    pub fn store(&mut self, now: Time, target: SocketAddr, view: S) {
         let wait = self.jittered();
         let max_age = self.config.max_age;
         let Some(entry) = self.note(now, target) else { return };
-        if view.rtt.is_some() {
+        if view.has_answered() {
             entry.failures = 0;
             entry.seen = Some((view, now));
         } else {
@@ -118,7 +136,7 @@ impl Table {
     }
 
     /// The entry of a target, made if need be; `None` where no table is kept.
-    fn note(&mut self, now: Time, target: SocketAddr) -> Option<&mut Entry> {
+    fn note(&mut self, now: Time, target: SocketAddr) -> Option<&mut Entry<S>> {
         if self.config.destinations == 0 {
             return None;
         }

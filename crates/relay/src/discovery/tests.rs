@@ -270,7 +270,7 @@ fn without_the_destinations_answer_what_was_collected_is_discarded_and_the_probe
     // The first node answers the first attempt only.
     let seen = std::mem::replace(&mut world.places[0].responder, {
         let mut config = ResponderConfig::new(keys(), Some(Identity::relay(session(1), "n1")));
-        config.per_network = Allowance { per_second: 0.0, burst: 1.0 };
+        config.limits.per_network = Allowance { per_second: 0.0, burst: 1.0 };
         Responder::new(Time::ZERO, config)
     });
     drop(seen);

@@ -21,11 +21,11 @@ const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Destinations that are known at the same time.
 const PLACES: usize = 4096;
 /// Ways that are expected to be about as good: of these, the load of their nodes decides.
-const ABOUT_AS_GOOD: f64 = 1.1;
+pub const ABOUT_AS_GOOD: f64 = 1.1;
 /// What a node told of its load longer ago than this is no news: it is asked anew before a session is sent there.
-const NEWS: Duration = Duration::from_millis(100);
+pub const NEWS: Duration = Duration::from_millis(100);
 /// Asking may take one part in this many of the time that the session is expected to take.
-const ASKING: f64 = 10.0;
+pub const ASKING: f64 = 10.0;
 /// So many times as long as directly every known relay has to take, so that nobody waits until more of them are looked for: less may be a matter of luck.
 const NOT_WORTH_WAITING: f64 = 1.25;
 

@@ -13,7 +13,7 @@ mod remembering;
 mod routes;
 
 pub use history::{History, HistoryError, Past, now};
-pub use knowledge::{Candidate, Decision, Knowledge, WayKnown};
+pub use knowledge::{ABOUT_AS_GOOD, ASKING, Candidate, Decision, Knowledge, NEWS, WayKnown};
 pub use loads::Loads;
 pub use overview::{Destination, Overview, Way};
 pub use routes::{LearntRoutes, Source};

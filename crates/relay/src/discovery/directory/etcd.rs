@@ -18,7 +18,7 @@ use crate::discovery::message::Capacity;
 use crate::discovery::responder::Load;
 
 /// The longest that one request may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// Relays that are read with one request: what the agent reads of an answer, 10 MB, holds many more.
 const PAGE: usize = 1024;
 /// Requests for one reading, at most: a cluster that always has more to say is not heard for ever.

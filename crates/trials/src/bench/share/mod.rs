@@ -33,6 +33,8 @@ pub struct Share {
 const BESIDE_OPTIMUM: f64 = 1.3;
 /// Sessions leave an overloaded node within so many seconds.
 const LEAVES: f64 = 10.0;
+/// And come back within so many, once it is as strong as before.
+const RETURNS: f64 = 10.0;
 /// Seconds that are simulated, before any is counted, and in which a node is overloaded.
 const SECONDS: f64 = 150.0;
 const SETTLES: f64 = 20.0;
@@ -149,8 +151,14 @@ impl Share {
                 ours.leaves
             ));
         }
-        if ours.returns.is_infinite() {
-            failures.push("sessions did not come back to a node that was overloaded".to_owned());
+        if ours.returns > RETURNS {
+            failures.push(match ours.returns.is_finite() {
+                true => format!(
+                    "sessions came back to a node that was overloaded within {} s, where {RETURNS} s was asked",
+                    ours.returns
+                ),
+                false => "sessions did not come back to a node that was overloaded".to_owned(),
+            });
         }
         let each: Vec<_> =
             outcomes.iter().map(|(name, outcome)| json!({ "rule": name, "outcome": outcome })).collect();
@@ -208,6 +216,29 @@ mod tests {
         let share = |from, to| share(&sessions, from, to);
         let (before, during, after) = (share(40.0, 60.0), share(60.0 + LEAVES, 100.0), share(110.0, SECONDS));
         assert!(before > 0.35 && during < 0.15 && after > 0.35, "{before} {during} {after}");
+        let bench = Share { clients: 200, tells: 1.0, runs: 1, seed: 3 };
+        let outcome = bench.outcome(Seed(3), Rule::Client).unwrap();
+        assert!(outcome.leaves <= LEAVES && outcome.returns <= RETURNS, "{outcome:?}");
+    }
+
+    #[test]
+    fn who_comes_back_late_or_never_is_a_failure() {
+        let bench = Share { clients: 200, tells: 1.0, runs: 1, seed: 3 };
+        let outcome = |returns| Outcome {
+            slowest: [1.0; 2],
+            before: 0.5,
+            during: 0.1,
+            after: 0.5,
+            leaves: 2.0,
+            returns,
+        };
+        let failure = |returns| {
+            let outcomes = [("ours", outcome(returns)), ("optimum", outcome(2.0))];
+            bench.verdict(&outcomes, &shorthaul_report::Silence).failure
+        };
+        assert_eq!(failure(RETURNS), None);
+        assert!(failure(12.0).is_some_and(|why| why.contains("within 12 s")));
+        assert!(failure(f64::INFINITY).is_some_and(|why| why.contains("did not come back")));
     }
 
     #[test]

@@ -95,3 +95,33 @@ pub fn scenario(links: &[Link], size: Bytes) -> String {
     let path = Path { relays: vec![Relay::default(); legs.len() - 1], legs };
     Chain { path, transfer: Transfer::new(size), ends: ENDS }.scenario()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_delay_and_load_of_every_link_change_each_minute() {
+        let all = minutes(Seed(23), 12);
+        let mut changes = [Vec::new(), Vec::new(), Vec::new()];
+        for pair in all.windows(2) {
+            for (before, after) in pair[0].iter().flatten().zip(pair[1].iter().flatten()) {
+                let of = [(before.rtt, after.rtt), (before.loss, after.loss), (before.load, after.load)];
+                for (changes, (before, after)) in changes.iter_mut().zip(of) {
+                    changes.push((after / before).ln().abs());
+                }
+                assert_eq!(before.rate, after.rate, "links stay as wide as they are");
+            }
+        }
+        // Of eleven changes of 17 links each: none stays as it was, and half change by so much.
+        for (mut changes, half) in changes.into_iter().zip([0.05, 0.25, 0.3]) {
+            changes.sort_by(f64::total_cmp);
+            assert_eq!(changes.len(), 11 * (1 + 2 * NODES));
+            assert!(
+                changes[0] > 0.0 && changes[changes.len() / 2] > half,
+                "{:?} {half}",
+                changes[changes.len() / 2]
+            );
+        }
+    }
+}
