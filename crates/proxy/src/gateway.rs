@@ -346,7 +346,7 @@ impl Machine for Gateway {
         let before = out.len();
         for _ in 0..self.table.ready.len() {
             let Some(index) = self.table.ready.pop_front() else { break };
-            let windows = self.budget(index).windows;
+            let windows = self.within_host(index, self.budget(index)).windows;
             let Some(entry) = self.table.get_mut(index) else { continue };
             entry.ready = false;
             let Phase::Split(flow) = &mut entry.phase else { continue };

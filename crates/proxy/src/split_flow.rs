@@ -200,9 +200,10 @@ impl SplitFlow {
         self.key
     }
 
-    /// Memory held, in bytes.
-    pub fn allocated(&self) -> usize {
-        self.directions.iter().map(|d| d.sender.queue().allocated() + d.receiver.allocated()).sum()
+    /// Memory held of what the client and the server send, in this order, in bytes.
+    pub(crate) fn allocated(&self) -> [usize; 2] {
+        let of = |d: &Direction| d.sender.queue().allocated() + d.receiver.allocated();
+        [of(&self.directions[0]), of(&self.directions[1])]
     }
 
     /// Memory held of what the client and the server send, in this order, with what it takes to know what is under way.

@@ -51,6 +51,11 @@ const CWND_GAIN_KNOWN: Gain = Gain(1250);
 const CWND_GAIN_CRUISING: Gain = Gain(1100);
 /// A queue of this length nobody notices.
 const UNNOTICED: Duration = Duration::from_millis(2);
+/// Over paths with shorter round trips what is under way is less than one burst of a pacer, which holds what a millisecond earns. Where that is more than
+/// a super-segment, too, nothing is spread, and who waits for credit has a receiver sleep that could have been served.
+const LEAST_SPREAD: Duration = Duration::from_millis(1);
+/// What leaves in one piece at most: a super-segment.
+const MOST_AT_ONCE: u64 = 64 * 1024;
 /// A round trip longer than this many thousandths of the shortest has waited in a queue of this sender's.
 const QUEUED: u64 = 1250;
 /// After this many rounds in which a queue of this sender's stands ([`QUEUED`]), the pipe is full.
@@ -278,7 +283,7 @@ impl Bbr {
         match self.pacing_rate.unwrap_or(0) {
             0..1_200_000 => self.mss,
             1_200_000..24_000_000 => 2 * self.mss,
-            rate => volume::in_time(rate, Duration::from_millis(1)).min(64 * 1024),
+            rate => volume::in_time(rate, Duration::from_millis(1)).min(MOST_AT_ONCE),
         }
     }
 
@@ -576,9 +581,12 @@ impl Control for Bbr {
         self.mode == Mode::Startup
     }
 
-    /// A segment a second at least: at a rate of zero nothing would be measured any more.
+    /// A segment a second at least: at a rate of zero nothing would be measured any more. Over a path that is too short to be paced it is
+    /// the window that binds.
     fn pacing_rate(&self) -> Option<BitRate> {
-        self.pacing_rate.map(|rate| BitRate::from_bits_per_sec(rate.max(8 * self.mss)))
+        let unspread = self.min_rtt.filter(|rtt| *rtt < LEAST_SPREAD && self.send_quantum() == MOST_AT_ONCE);
+        let unspread = unspread.map_or(0, |rtt| volume::rate(2 * self.window(), rtt));
+        self.pacing_rate.map(|rate| BitRate::from_bits_per_sec(rate.max(8 * self.mss).max(unspread)))
     }
 
     fn holds_back(&self) -> bool {

@@ -352,3 +352,25 @@ fn whoever_takes_over_probes_from_what_is_known_and_does_not_start_anew() {
     let paced = control.pacing_rate().unwrap().bits_per_sec();
     assert!((7_000_000..13_000_000).contains(&paced), "{paced} bit/s");
 }
+
+#[test]
+fn over_a_path_too_short_to_be_paced_version_1_is_bound_by_its_window() {
+    let pace_and_window = |rtt: Duration, rate: u64| {
+        let (mut bbr, mut rounds) = (Bbr::new(params()), Rounds::new());
+        for _ in 0..20 {
+            let sample = rounds.round(rate, 10 * MSS, 0, false);
+            bbr.on_ack(&AckSample { rtt: Some(rtt), ..sample });
+        }
+        (bbr.pacing_rate().unwrap().bits_per_sec(), bbr.window())
+    };
+    const GIGABIT: u64 = 1_000_000_000;
+    let rtt = Duration::from_micros(200);
+    for (rtt, rate) in [(Duration::from_millis(1), GIGABIT), (rtt, GIGABIT / 10)] {
+        let (pace, _) = pace_and_window(rtt, rate);
+        assert!(pace <= rate * 5 / 4, "{pace} bit/s of {rate} over {rtt:?}");
+    }
+    let (pace, window) = pace_and_window(rtt, GIGABIT);
+    // Twice the window leaves in a round trip.
+    let in_a_round_trip = BitRate::from_bits_per_sec(pace).bytes_in(rtt).0;
+    assert!((2 * window - 2..=2 * window).contains(&in_a_round_trip), "{in_a_round_trip} of {window} bytes");
+}

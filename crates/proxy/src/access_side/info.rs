@@ -18,7 +18,7 @@ pub struct HostInfo {
     pub uplink: Option<u64>,
     /// Bytes in flight to it.
     pub in_flight: u64,
-    /// Memory that is held for it, in bytes.
+    /// Memory that is held of what is sent to it, and of what it sends, in bytes.
     pub held: u64,
     /// The smoothed round-trip time.
     pub srtt: Option<Duration>,
@@ -35,7 +35,7 @@ impl HostInfo {
             window: aggregate.window(),
             uplink: host.uplink.as_ref().map(Uplink::size),
             in_flight: aggregate.in_flight(),
-            held: host.memory.held as u64,
+            held: (host.memory.to.held + host.memory.from.held) as u64,
             srtt: aggregate.srtt(),
             stalled: aggregate.is_stalled(),
         }

@@ -185,7 +185,8 @@ pub struct AggregateConfig {
     pub interactive: Bytes,
     /// Spread bursts over the round trip.
     pub pacing: bool,
-    /// What is held for one host at most, but for a segment of each connection that has nothing else: at least 20 kB.
+    /// What is held of all that is sent to one host at most, and as much of what it sends, but for a segment of each connection that has nothing else: at
+    /// least 20 kB.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::host_buffer"))]
     pub host_buffer: Bytes,
     /// The window that senders are offered; `None` offers what the buffer of the flow has room for.

@@ -1,5 +1,5 @@
 //! What a connection has of its own in its aggregate.
-use super::memory::Promise;
+use super::memory::Account;
 use super::stride::Turn;
 use super::window_share::{SlidingRate, WindowShare};
 use crate::SplitFlow;
@@ -32,9 +32,9 @@ pub(crate) struct Member {
     pub serial: u64,
     pub(super) in_flight: u64,
     pub(super) queued: u64,
-    pub(super) held: usize,
-    /// Memory for what is held of it and what its sender may still send, in bytes.
-    pub(super) promise: Promise,
+    /// Memory for what is sent to the host, and for what it sends.
+    pub(super) to: Account,
+    pub(super) from: Account,
     /// The right edge that the host itself had advertised to its sender, before we did.
     pub(super) first_edge: u64,
     /// Its sender has been offered more than that.
@@ -72,8 +72,8 @@ keeps!(Member {
     serial,
     in_flight,
     queued,
-    held,
-    promise,
+    to,
+    from,
     first_edge,
     offered_more,
     received,
@@ -98,8 +98,8 @@ impl Blank for Member {
             serial: 0,
             in_flight: 0,
             queued: 0,
-            held: 0,
-            promise: Promise::default(),
+            to: Account::default(),
+            from: Account::default(),
             first_edge: 0,
             offered_more: false,
             halted: false,
@@ -126,7 +126,8 @@ impl Blank for Member {
 impl Member {
     /// Whether it has nothing to send, waits for no turn, and is not asked for an answer.
     pub fn is_still(&self) -> bool {
-        !self.minds_link() && !self.waiting && self.in_flight == 0 && self.queued == 0 && self.held == 0
+        let holds_nothing = self.to.held == 0 && self.from.held == 0;
+        !self.minds_link() && !self.waiting && self.in_flight == 0 && self.queued == 0 && holds_nothing
     }
 
     /// Whether a link that carries nothing, or is back, means something to it: it is active, or was told of that.

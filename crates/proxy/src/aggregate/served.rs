@@ -2,7 +2,7 @@
 use super::config::INTERACTIVE;
 use super::control_block::Aggregate;
 use super::member::{Member, PROBE};
-use super::memory::Promise;
+use super::memory::{Account, Promise};
 use super::stride::{Turn, advance};
 use super::uplink::{Counted, Uplink};
 use super::window_share::{Progress, SlidingRate, WindowShare};
@@ -16,7 +16,7 @@ use shorthaul_types::{Time, keeps};
 
 /// Of what a connection is offered without using it, at most this counts as promised: what servers are offered at first,
 /// mostly.
-const FIRST_WINDOW: u64 = 64 << 10;
+pub(super) const FIRST_WINDOW: u64 = 64 << 10;
 
 /// A host and the aggregate that serves it.
 #[derive(Debug)]
@@ -95,8 +95,8 @@ impl Served<'_> {
             serial: joining.serial,
             in_flight: 0,
             queued: 0,
-            held: 0,
-            promise: Promise::default(),
+            to: Account::default(),
+            from: Account::default(),
             first_edge: flow.managed_edge(),
             offered_more: false,
             halted: false,
@@ -149,8 +149,8 @@ impl Served<'_> {
         if let Some(source) = member.source {
             self.host.sources.leave(source);
         }
-        self.host.memory.promise(&mut member.promise, 0, false);
-        self.host.memory.held -= member.held;
+        self.host.memory.to.leave(&mut member.to);
+        self.host.memory.from.leave(&mut member.from);
         self.aggregate.on_leave(now, member);
     }
 
@@ -158,9 +158,10 @@ impl Served<'_> {
     /// stall.
     pub fn sync(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) -> bool {
         let Served { aggregate, host, .. } = self;
+        let Some(mobile) = flow.mobile_side() else { return false };
         let held = flow.allocated();
-        host.memory.held = host.memory.held - member.held + held;
-        member.held = held;
+        host.memory.to.hold(&mut member.to, held[mobile.other().index()]);
+        host.memory.from.hold(&mut member.from, held[mobile.index()]);
         host.memory.needs(flow.buffers());
         let (received, server_rtt) = (flow.managed_received(), flow.server_rtt());
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
@@ -256,8 +257,12 @@ impl Served<'_> {
         let room = flow.managed_promised();
         // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
         let room = if member.active { room } else { room.min(FIRST_WINDOW) };
-        let promised = (super::memory::MEMORY_PER_BYTE * room).max(member.held as u64);
-        self.host.memory.promise(&mut member.promise, promised, !member.active);
+        self.host.memory.to.promise(&mut member.to, room, !member.active);
+        // Of what the host itself sends, the same.
+        let sends = member.from.held > 0;
+        let room = flow.promised_to_mobile();
+        let room = if sends { room } else { room.min(FIRST_WINDOW) };
+        self.host.memory.from.promise(&mut member.from, room, !sends);
         member.offered_more = flow.managed_edge() > member.first_edge;
     }
 

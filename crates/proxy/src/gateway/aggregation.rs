@@ -143,9 +143,16 @@ impl Gateway {
     /// What a flow may take, with what is left for its host.
     pub(super) fn within_host(&mut self, index: u32, budget: Budget) -> Budget {
         let Gateway { access, table, .. } = self;
-        let Some((_, member)) = table.aggregated(index) else { return budget };
-        let room = access.served(member.host).map_or(u64::MAX, |served| served.room_for(member));
-        Budget { free: budget.free.map(|free| free.min(room)), ..budget }
+        let Some((flow, member)) = table.aggregated(index) else { return budget };
+        let (Some(mobile), Some(served)) = (flow.mobile_side(), access.served(member.host)) else {
+            return budget;
+        };
+        let (from, to) = (mobile.index(), mobile.other().index());
+        let mut budget = budget;
+        budget.windows[from] = budget.windows[from].min(served.most_from(member));
+        budget.free[from] = budget.free[from].min(served.room_from(member));
+        budget.free[to] = budget.free[to].min(served.room_for(member));
+        budget
     }
 
     /// Serves the groups that may have something to send; whether there may be more.

@@ -74,6 +74,13 @@ impl SplitFlow {
         edge.saturating_sub(sender.una())
     }
 
+    /// Bytes that the mobile host may have held of what it sends, by what it was offered.
+    pub(crate) fn promised_to_mobile(&self) -> u64 {
+        let Some(side) = self.managed else { return 0 };
+        let Direction { receiver, sender, .. } = &self.directions[side.index()];
+        receiver.edge().saturating_sub(sender.una())
+    }
+
     /// Its turn: sends one segment, or super-segment, of at most `credit` bytes toward the mobile host. Returns
     /// how many bytes of the stream left.
     pub(crate) fn send_managed(&mut self, now: Time, credit: u64, out: &mut TxBatch) -> u64 {

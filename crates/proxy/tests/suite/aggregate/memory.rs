@@ -1,6 +1,6 @@
 //! What is promised, what is held, and that nobody goes without.
 use super::site::*;
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, Policy, WindowShareConfig};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, Policy, UplinkWindow, WindowShareConfig};
 use shorthaul_types::Bytes;
 use shorthaul_wire::{Chunk, Payload, TcpFlags};
 use std::collections::BTreeMap;
@@ -93,6 +93,50 @@ fn what_servers_were_offered_is_never_dropped() {
     }
     assert!(total > 30_000, "{total} bytes were offered in all");
     assert!(sent.values().all(|sent| *sent > 4_500), "each has its part: {sent:?}");
+}
+
+/// Eight uploads to a server that takes nothing: what they were offered is taken, and a host that is written to has its memory beside them.
+#[test]
+fn what_a_host_was_offered_for_its_uploads_is_never_dropped() {
+    const MEMORY: u64 = 600_000;
+    let mut site = Site::new(AggregateConfig {
+        host_buffer: Bytes(MEMORY),
+        uplink: UplinkWindow::None,
+        ..config(1_000_000)
+    });
+    // The server's window in its handshake is the one that the host begins with.
+    site.server_window = 3_000;
+    let flows: Vec<(u16, u16)> = (5001..5009).map(|port| (1, port)).collect();
+    let mut sent = BTreeMap::new();
+    for &flow in &flows {
+        site.open(flow);
+        site.mobile_sends(flow, 1, 3_000);
+        sent.insert(flow, site.told_below);
+    }
+    // In super-segments, by turns, as far as the window goes.
+    let mut total = 0;
+    loop {
+        let before = total;
+        for &flow in &flows {
+            let (offset, edge) = sent[&flow];
+            let bytes = edge.saturating_sub(offset).min(60_000);
+            if bytes == 0 {
+                continue;
+            }
+            site.mobile_sends(flow, offset, bytes as usize);
+            site.wait(1);
+            let (acknowledged, edge) = site.told_below;
+            assert_eq!(acknowledged, offset + bytes, "of {flow:?}, after {total} bytes of all");
+            sent.insert(flow, (acknowledged, edge));
+            total += u64::from(bytes);
+        }
+        let held = site.gateway.hosts().next().unwrap().held;
+        assert!(held <= MEMORY, "{held} bytes are held of one host");
+        if total == before {
+            break;
+        }
+    }
+    assert!(total > 150_000, "{total} bytes were offered in all");
 }
 
 #[test]

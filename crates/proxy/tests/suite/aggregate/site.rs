@@ -30,6 +30,8 @@ pub struct Site {
     pub mss: u32,
     /// The server's timestamp, and the one that the mobile host echoes, if they have any.
     pub stamps: Option<(u32, u32)>,
+    /// What the server offers.
+    pub server_window: u16,
 }
 
 pub fn address(host: u16) -> [u8; 4] {
@@ -55,6 +57,7 @@ impl Site {
             ecn: false,
             mss: MSS,
             stamps: None,
+            server_window: 60_000,
         }
     }
 
@@ -127,7 +130,7 @@ impl Site {
             seq: SeqNum(100 + seq),
             ack: SeqNum(100 + ack),
             flags,
-            window: 60_000,
+            window: if ports.0 == 80 { self.server_window } else { 60_000 },
             options,
             ..TcpHeader::default()
         }
@@ -158,6 +161,13 @@ impl Site {
 
     pub fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {
         self.server_sends(flow, flags, offset, filler(bytes));
+    }
+
+    /// The mobile host sends `bytes` of its own from `offset` on.
+    pub fn mobile_sends(&mut self, flow: (u16, u16), offset: u32, bytes: usize) {
+        let header = self.header(TcpFlags::ACK, (flow.1, 80), offset, 1);
+        let segment = TcpSegment { header, payload: filler(bytes), gso_size: None };
+        self.hand_in(Gateway::ACCESS, Packet::tcp(ip(address(flow.0), SERVER), segment));
     }
 
     /// The server sends what this buffer shows.
