@@ -262,9 +262,9 @@ fn a_directory_that_cannot_answer_all_leaves_sessions_without_relays() {
 
 #[test]
 fn one_client_of_four_says_about_the_same_as_all() {
-    let all = ran(&small(&[("count = 1000\n", "count = 4000\n")])).figures;
+    let all = ran(&small(&[("count = 1000\n", "count = 2000\n")])).figures;
     let thin = ran(&small(&[
-        ("count = 1000\n", "count = 4000\n"),
+        ("count = 1000\n", "count = 2000\n"),
         ("per_network = 4", "per_network = 4\nthin = 4"),
     ]))
     .figures;
