@@ -195,7 +195,7 @@ fn is_far(ours: &Measured, stated: Stated) -> bool {
     (ours.time.mean / stated.time - 1.0).abs() > FAR
 }
 
-/// From here on a cell is nearer to the paper with another timer, or farther: what is off changes by so much of the paper's time.
+/// A cell has come nearer to the paper, or gone farther from it, where its difference changes by more than this part of the paper's time.
 const MOVED: f64 = 0.05;
 
 /// What another timer does to all cells, those that are not far off among them: with the same seeds, so that luck is the same. A cause in one cell is

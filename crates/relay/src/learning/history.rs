@@ -197,6 +197,27 @@ impl History {
     }
 }
 
+/// A session by nodes, or directly, of so many bytes in so many seconds, for tests.
+#[cfg(test)]
+pub(super) fn past(at: f64, to: &str, by: &[&str], received: u64, took: f64) -> Past {
+    Past {
+        at,
+        to: to.into(),
+        by: by.iter().map(ToString::to_string).collect(),
+        given: 100,
+        received,
+        set_up: 0.0,
+        busy: took,
+        pauses: 0,
+        near: Some(if by.is_empty() { 0.1 } else { 0.04 }),
+        far: by.iter().map(|_| 0.06).collect(),
+        loss: None,
+        forecast: None,
+        share: None,
+        moved: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -442,32 +442,13 @@ fn put_in_order(order: &mut [usize], expected: &[Option<f64>], taken: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learning::history::past;
     use crate::learning::place::{SIZES, WAYS};
 
     const MS: Duration = Duration::from_millis(1);
 
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()
-    }
-
-    /// A session of so many bytes that took so many seconds, by a node or directly.
-    fn past(at: f64, to: &str, by: &[&str], received: u64, took: f64) -> Past {
-        Past {
-            at,
-            to: to.into(),
-            by: by.iter().map(ToString::to_string).collect(),
-            given: 100,
-            received,
-            set_up: 0.0,
-            busy: took,
-            pauses: 0,
-            near: Some(if by.is_empty() { 0.1 } else { 0.04 }),
-            far: by.iter().map(|_| 0.06).collect(),
-            loss: None,
-            forecast: None,
-            share: None,
-            moved: false,
-        }
     }
 
     fn knowledge() -> Knowledge {

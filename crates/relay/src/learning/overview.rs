@@ -116,25 +116,11 @@ fn measured(way: &WayKnown, sessions: &[&Past], size: Bytes) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learning::history;
 
     /// A session by a node or directly, of so many bytes in so many seconds.
     fn past(at: u32, by: &[&str], received: u64, took: f64) -> Past {
-        Past {
-            at: f64::from(at),
-            to: "10.0.0.1:80".into(),
-            by: by.iter().map(ToString::to_string).collect(),
-            given: 0,
-            received,
-            set_up: 0.0,
-            busy: took,
-            pauses: 0,
-            near: Some(if by.is_empty() { 0.1 } else { 0.04 }),
-            far: by.iter().map(|_| 0.06).collect(),
-            loss: None,
-            forecast: None,
-            share: None,
-            moved: false,
-        }
+        history::past(at.into(), "10.0.0.1:80", by, received, took)
     }
 
     fn ways(past: &[Past], now: u64) -> Vec<Way> {
