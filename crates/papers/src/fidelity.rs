@@ -3,12 +3,14 @@
 //! A row is a figure, a table or a claim of a paper: what is stated, what model, simulator and kernels say, and why they differ.
 use crate::error::{PaperError, Result};
 use crate::{Found, Papers};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shorthaul_observe::{EngineName, Finding, Verdict};
 use shorthaul_report::{Console, Manifest, Unit, write_file};
+use shorthaul_sim::ENGINE;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Which engines, how often, and where the results go.
 #[derive(clap::Args, Clone, Debug)]
@@ -71,13 +73,14 @@ impl All {
         let papers = Papers::whole(self);
         let (count, began) = (papers.len(), Instant::now());
         let mut rows = Vec::new();
-        let mut took = Vec::with_capacity(count);
+        let mut took = Took::before(&self.out);
         for (place, (name, paper)) in papers.into_iter().enumerate() {
             let minutes = began.elapsed().as_secs() / 60;
             console.note(&format!("{name}: paper {} of {count}, after {minutes} min", place + 1));
             let begun = Instant::now();
             rows.extend(rows_of(name, &paper.reproduce(console)?));
-            took.push((name, begun.elapsed()));
+            took.add(name, begun.elapsed().as_secs_f64());
+            took.keep(&self.out)?;
         }
         let page = self.page.clone().unwrap_or_else(|| self.out.join("fidelity.md"));
         let manifest = Manifest::of_this_command();
@@ -89,7 +92,7 @@ impl All {
     }
 
     /// The page, in Markdown. Of each paper it says how long it took.
-    fn page_of(&self, rows: &[Row], took: &[(&str, Duration)]) -> String {
+    fn page_of(&self, rows: &[Row], took: &Took) -> String {
         let repeats = match self.repeats {
             None => "each point with the number of seeds that its scenario names".to_owned(),
             Some(1) => "each point with a single seed".to_owned(),
@@ -104,7 +107,7 @@ impl All {
              out. Written by `shorthaul reproduce all`, {repeats}. {live} *open*: no experiment shows the cause yet. What is asked of us, and not \
              stated by a paper, says so.\n\n{}\n\n{}\n",
             counted(rows),
-            in_minutes(took)
+            took.in_minutes()
         );
         let mut paper = "";
         for row in rows {
@@ -136,15 +139,43 @@ fn counted(rows: &[Row]) -> String {
     format!("{} rows: {differing} differ, the cause of {open} of these is open.", rows.len())
 }
 
-/// How long all of it took, and each paper.
-fn in_minutes(took: &[(&str, Duration)]) -> String {
-    let minutes = |time: Duration| format!("{:.0} min", time.as_secs_f64() / 60.0);
-    let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", minutes(*time))).collect();
-    format!(
-        "It took {} (what an interrupted run had done already is not counted): {}.",
-        minutes(took.iter().map(|(_, time)| *time).sum()),
-        each.join(", ")
-    )
+/// The file of it, among the results.
+const TOOK: &str = "took.json";
+
+/// How long each paper took, in seconds: by all runs of this command that have worked on these results with the same engine, but for papers that were
+/// interrupted. Who goes on has hardly anything left to do, and that is not what all of it takes.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Took {
+    engine: String,
+    seconds: BTreeMap<String, f64>,
+}
+
+impl Took {
+    /// What is among the results; nothing where they are of another engine, whose runs are not taken over either.
+    fn before(out: &Path) -> Took {
+        let text = std::fs::read_to_string(out.join(TOOK)).unwrap_or_default();
+        let known = serde_json::from_str(&text).ok().filter(|known: &Took| known.engine == ENGINE);
+        known.unwrap_or_else(|| Took { engine: ENGINE.to_owned(), ..Took::default() })
+    }
+
+    fn add(&mut self, paper: &str, seconds: f64) {
+        *self.seconds.entry(paper.to_owned()).or_default() += seconds;
+    }
+
+    fn keep(&self, out: &Path) -> Result<()> {
+        Ok(write_file(&out.join(TOOK), serde_json::to_string_pretty(self)?)?)
+    }
+
+    fn in_minutes(&self) -> String {
+        let minutes = |seconds: f64| format!("{:.0} min", seconds / 60.0);
+        let each: Vec<String> =
+            self.seconds.iter().map(|(name, seconds)| format!("{name} {}", minutes(*seconds))).collect();
+        format!(
+            "This command has taken {} with these results (what it had done of a paper when it was interrupted, and what the papers' own commands or earlier versions did, is not counted): {}.",
+            minutes(self.seconds.values().sum()),
+            each.join(", ")
+        )
+    }
 }
 
 /// Why a row has no model where no finding says one: the paper, how the item begins, and the reason. The first that fits holds.
@@ -356,6 +387,21 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_adds_to_what_it_took_and_another_engine_begins_anew() {
+        let out = std::env::temp_dir().join(format!("shorthaul-took-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        let mut took = Took::before(&out);
+        took.add("a paper", 60.0);
+        took.keep(&out).unwrap();
+        let mut again = Took::before(&out);
+        again.add("a paper", 3.0);
+        assert_eq!(again.seconds["a paper"], 63.0);
+        Took { engine: "another".to_owned(), ..again }.keep(&out).unwrap();
+        assert_eq!(Took::before(&out).seconds, BTreeMap::new());
+        std::fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
     fn the_page_has_a_line_for_each_row_and_counts_what_differs() {
         let all = All { out: "x".into(), repeats: Some(3), live: Vec::new(), page: None };
         let rows = rows_of(
@@ -365,9 +411,12 @@ mod tests {
                 found(EngineName::Sim, Finding::judged("c", "yes", "yes", true)),
             ],
         );
-        let took = [("a paper", Duration::from_secs(180)), ("another", Duration::from_secs(3_600))];
+        let mut took = Took::default();
+        for (name, time) in [("a paper", 120.0), ("another", 3_600.0), ("a paper", 60.0)] {
+            took.add(name, time);
+        }
         let page = all.page_of(&rows, &took);
-        assert!(page.contains("It took 63 min") && page.contains("another 60 min."), "{page}");
+        assert!(page.contains("has taken 63 min") && page.contains("another 60 min."), "{page}");
         assert!(page.contains("with 3 seeds") && page.contains("2 rows: 1 differ, the cause of 1"), "{page}");
         assert!(page.contains("| a\\|b | yes | – | no | – | differs | open |"), "{page}");
         assert!(page.contains("| c | yes | – | yes | – | holds |  |"), "{page}");

@@ -79,7 +79,7 @@ macro_rules! papers {
         /// Every paper.
         #[derive(clap::Subcommand)]
         pub enum Papers {
-            /// All papers, and one table of what they state beside ours: an hour, and goes on where it stopped
+            /// All papers, and one table of what they state beside ours: half an hour, and goes on where it stopped
             All(All),
             $($(#[doc = $about])* $name($options)),+
         }

@@ -47,7 +47,7 @@ pub struct Aggregation {
 }
 
 /// Every scenario over GPRS, by name.
-const SCENARIOS: [(&str, &str); 14] = [
+const SCENARIOS: [(&str, &str); 15] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
     ("fig1-directions", include_str!("../../../../papers/aggregation/fig1-directions.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
@@ -61,6 +61,7 @@ const SCENARIOS: [(&str, &str); 14] = [
     ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
     ("fig11-knee", include_str!("../../../../papers/aggregation/fig11-knee.toml")),
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
+    ("fig12-causes", include_str!("../../../../papers/aggregation/fig12-causes.toml")),
     ("fig12-uplink", include_str!("../../../../papers/aggregation/fig12-uplink.toml")),
 ];
 
@@ -88,7 +89,8 @@ impl Paper for Aggregation {
             repeats: options.repeats(),
             only: vec!["fig".to_owned()],
             live: options.is_live("aggregation"),
-            jobs: 12,
+            // Over GPRS they take hardly any processor time, and with twelve an hour.
+            jobs: 24,
             traces: None,
             bounds: Bounds::default(),
         }

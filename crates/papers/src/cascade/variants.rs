@@ -27,6 +27,10 @@ pub(super) struct Variant {
 pub(super) const WINDOW_DIRECT: &str = "Table II: long-haul";
 pub(super) const WINDOW_RELAYED: &str = "Table II: one relay";
 
+/// What else was tried for Table II: relays whose own windows, toward the client or from them, are those that would give the paper's row.
+pub(super) const SMALL_TOWARD: &str = "Table II: one relay, whose window toward the client is 157 kB";
+pub(super) const SMALL_FROM: &str = "Table II: one relay, whose window from it is 238 kB";
+
 /// The reference cell with a relay, and all loss on one leg.
 pub(super) const LOSS_ON_FIRST: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, all loss on the first leg";
 /// Without any loss, directly and with a relay.
@@ -66,6 +70,11 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         let relays = vec![Relay::default(); legs.len() - 1];
         Chain { path: Path { legs, relays }, transfer: Transfer::new(Bytes(60_000_000)), ends }
     };
+    // Windows that carry 6.44 Mbit/s in the round trip of one of the legs.
+    let small = |rtt_us: u64| Leg {
+        window_limit: Some(Bytes((6.44e6 / 8.0 * rtt_us as f64 / 1e6) as u64)),
+        ..limited(rtt_us)
+    };
     let one = PathPoint { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
     let at_once = one.chain(ends);
     let forwarding =
@@ -98,13 +107,15 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
     let four = |kbit, rtt_ms, relays| {
         PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays }.chain(Ends { streams: 4, ..ends })
     };
-    let small = |chain: &Chain| Chain {
+    let little = |chain: &Chain| Chain {
         transfer: Transfer { size: Bytes(15_000), ..chain.transfer },
         ..chain.clone()
     };
     vec![
         (WINDOW_DIRECT, table_2(vec![limited(448_070)]), Some(5.85e6)),
         (WINDOW_RELAYED, table_2(vec![limited(194_740), limited(295_060)]), Some(6.44e6)),
+        (SMALL_TOWARD, table_2(vec![small(194_740), limited(295_060)]), None),
+        (SMALL_FROM, table_2(vec![limited(194_740), small(295_060)]), None),
         (NO_LOSS[0], no_loss(0), None),
         (NO_LOSS[1], no_loss(1), None),
         (NO_LOSS_WINDOW[0], windowed(0), None),
@@ -112,8 +123,8 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         (FOUR_32, four(32_000, 64, 2), None),
         (FOUR_64, four(64_000, 64, 1), None),
         (FOUR_128, four(128_000, 32, 1), None),
-        (SMALL[0], small(&two), None),
-        (SMALL[1], small(&sequential), None),
+        (SMALL[0], little(&two), None),
+        (SMALL[1], little(&sequential), None),
         ("32 Mbit/s, 64 ms, 0.1 %: one relay, forwarding at once", at_once.clone(), None),
         (
             "32 Mbit/s, 64 ms, 0.1 %: one relay, waiting 16 windows",

@@ -4,9 +4,9 @@ mod findings;
 mod search;
 
 use crate::error::{Result, While};
-use crate::experiment::{all_sound, manifest, records, records_of, study};
+use crate::experiment::{all_sound, manifest, records, study};
 use crate::{All, Found, Paper, PaperError, fidelity};
-use shorthaul_observe::{EngineName, Finding, Run, RunRecord, Store, Summary, results, runs_of};
+use shorthaul_observe::{EngineName, Finding, RunRecord, Store, Summary, results};
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series};
 use shorthaul_report::{Console, Manifest, Page, Table, Unit};
 use shorthaul_scenario::{Metric, Series as Measured, Study};
@@ -35,14 +35,14 @@ struct Experiment {
     figures: fn(&[RunRecord]) -> Vec<(String, Figure)>,
     /// A table that is made of its runs.
     table: Option<fn(&[RunRecord]) -> Table>,
-    /// Which cases are run again, with [`search::AGAIN`] seeds that the others do not have: what was found has to be found again.
-    again: Option<Again>,
+    /// What is run besides, by what the runs say.
+    more: Option<More>,
     /// What the paper states, beside ours.
     findings: fn(&[RunRecord]) -> Vec<Finding>,
 }
 
-/// The cases of the runs that are to be run again.
-type Again = fn(&[RunRecord]) -> Vec<String>;
+/// Runs that a study's own make necessary.
+type More = fn(&Study, &[RunRecord], &Store, &dyn Console) -> Result<Vec<RunRecord>>;
 
 impl Paper for Pts {
     const TITLE: &'static str = "Proxy transport service";
@@ -80,8 +80,8 @@ impl Pts {
         let own = experiment.table.map(|table| table(&records));
         own.iter().for_each(|table| console.table(table));
         let mut all = records.clone();
-        if let Some(again) = experiment.again {
-            all.extend(fresh(&study, &again(&records), store, console)?);
+        if let Some(more) = experiment.more {
+            all.extend(more(&study, &records, store, console)?);
         }
         let findings = (experiment.findings)(&all);
         console.table(&Finding::table(&findings));
@@ -109,16 +109,6 @@ impl Pts {
     }
 }
 
-/// Cases of a study with seeds of their own.
-fn fresh(study: &Study, cases: &[String], store: &Store, console: &dyn Console) -> Result<Vec<RunRecord>> {
-    let study = study.clone().with_seeds(search::FRESH, search::AGAIN);
-    let points = study.points();
-    let is_meant = |run: &Run| points[run.point].case.as_ref().is_some_and(|case| cases.contains(case));
-    let runs: Vec<Run> = runs_of(&study).into_iter().filter(is_meant).collect();
-    console.say(&format!("Again with {} other seeds: {}", search::AGAIN, cases.join(", ")));
-    all_sound(records_of(&Simulator::default(), &study, &runs, Some(store), console)?)
-}
-
 /// A packet of the paper, in bytes.
 const PACKET: f64 = 1000.0;
 
@@ -130,7 +120,7 @@ const EXPERIMENTS: &[Experiment] = &[
             both_windows(records, "figure-2", "Figure 2: congestion window without loss", Measured::Cwnd)
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig2,
     },
     Experiment {
@@ -141,7 +131,7 @@ const EXPERIMENTS: &[Experiment] = &[
             both_windows(records, "figure-3", title, Measured::Cwnd)
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig3,
     },
     Experiment {
@@ -152,7 +142,7 @@ const EXPERIMENTS: &[Experiment] = &[
             both_windows(records, "figure-4", title, Measured::Sequence)
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig4,
     },
     Experiment {
@@ -163,7 +153,7 @@ const EXPERIMENTS: &[Experiment] = &[
             vec![("figure-3-second".to_owned(), over_time(records, title, Measured::Cwnd))]
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig3_second,
     },
     Experiment {
@@ -171,15 +161,23 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig4-burst.toml"),
         figures: |records| vec![("figure-4-burst".to_owned(), bursts(records))],
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig4_burst,
+    },
+    Experiment {
+        name: "fig4-queue",
+        text: include_str!("../../../../papers/pts/fig4-queue.toml"),
+        figures: |_| Vec::new(),
+        table: None,
+        more: None,
+        findings: findings::fig4_queue,
     },
     Experiment {
         name: "fig6-sessions",
         text: include_str!("../../../../papers/pts/fig6-sessions.toml"),
         figures: |records| vec![("figure-6-sessions".to_owned(), sessions(records))],
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig6_sessions,
     },
     Experiment {
@@ -197,7 +195,7 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig5,
     },
     Experiment {
@@ -205,7 +203,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig6.toml"),
         figures: |records| vec![("figure-6".to_owned(), service_time(records))],
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig6,
     },
     Experiment {
@@ -213,15 +211,15 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig7.toml"),
         figures: |records| vec![("figure-7".to_owned(), nodes(records))],
         table: None,
-        again: None,
+        more: None,
         findings: findings::fig7,
     },
     Experiment {
         name: "fig7-search",
-        text: include_str!("../../../../papers/pts/fig7-search.toml"),
+        text: search::TEXT,
         figures: |_| Vec::new(),
         table: Some(search::table),
-        again: Some(search::found),
+        more: Some(search::more),
         findings: search::findings,
     },
     Experiment {
@@ -229,7 +227,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: discovery::TEXT,
         figures: |records| vec![("discovery".to_owned(), discovery::figure(records))],
         table: None,
-        again: None,
+        more: None,
         findings: discovery::findings,
     },
     Experiment {
@@ -247,7 +245,7 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         table: None,
-        again: None,
+        more: None,
         findings: findings::buffer,
     },
 ];

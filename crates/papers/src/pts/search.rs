@@ -1,9 +1,15 @@
 //! The search for settings with Figure 7's curve: one and two nodes about equal, and each further one less.
 use super::value;
-use shorthaul_observe::{Finding, RunRecord};
-use shorthaul_report::{Column, Table, Unit};
-use shorthaul_scenario::Metric;
+use crate::error::Result;
+use crate::experiment::{all_sound, records_of};
+use shorthaul_observe::{Finding, Run, RunRecord, Store, Summary, runs_of};
+use shorthaul_report::{Column, Console, Table, Unit};
+use shorthaul_scenario::{Metric, Study};
+use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
+
+/// The scenario of the search.
+pub(super) const TEXT: &str = include_str!("../../../../papers/pts/fig7-search.toml");
 
 /// How a place that equal spacing gives becomes a whole hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,10 +136,77 @@ pub(super) const AGAIN: u32 = 20;
 /// What all confirmations together may do wrong by chance.
 const CHANCE: f64 = 0.05;
 
-/// The runs of the search, and those of the fresh seeds.
-fn apart(records: &[RunRecord]) -> [Vec<RunRecord>; 2] {
-    let (fresh, search) = records.iter().cloned().partition(|record| record.seed >= FRESH);
-    [search, fresh]
+/// How a service time is written that is the text's, and none at all.
+const SERVED: &str = "service_time = \"exponential 100 us\"";
+const UNSERVED: &str = "service_time = \"0 us\"";
+/// How the cases end that are run without service times.
+const WITHOUT: &str = "-unserved";
+
+/// The runs of the search, those of the fresh seeds, and those without service times.
+fn apart(records: &[RunRecord]) -> [Vec<RunRecord>; 3] {
+    let is_unserved = |record: &RunRecord| record.case.as_deref().is_some_and(|case| case.ends_with(WITHOUT));
+    let (unserved, served): (Vec<_>, Vec<_>) = records.iter().cloned().partition(is_unserved);
+    let (fresh, search) = served.into_iter().partition(|record| record.seed >= FRESH);
+    [search, fresh, unserved]
+}
+
+/// What was found is run again with other seeds, and the settings of the text without service times.
+pub(super) fn more(
+    study: &Study,
+    records: &[RunRecord],
+    store: &Store,
+    console: &dyn Console,
+) -> Result<Vec<RunRecord>> {
+    let again = found(records);
+    console.say(&format!("Again with {AGAIN} other seeds: {}", again.join(", ")));
+    let fresh = study.clone().with_seeds(FRESH, AGAIN);
+    let mut all = cases_of(&fresh, &|case| again.iter().any(|own| own == case), store, console)?;
+    console.say("The settings of the text, without service times:");
+    let unserved = Study::from_toml("fig7-unserved.toml", &TEXT.replace(SERVED, UNSERVED))?;
+    let first = study.seeds().next().unwrap_or(1);
+    let unserved = unserved.with_seeds(first, u32::try_from(study.seeds().count()).unwrap_or(u32::MAX));
+    for mut record in cases_of(&unserved, &is_of_the_text, store, console)? {
+        record.case = record.case.map(|case| case + WITHOUT);
+        all.push(record);
+    }
+    Ok(all)
+}
+
+/// The runs of those cases of a study.
+fn cases_of(
+    study: &Study,
+    is_meant: &dyn Fn(&str) -> bool,
+    store: &Store,
+    console: &dyn Console,
+) -> Result<Vec<RunRecord>> {
+    let points = study.points();
+    let is_its = |run: &Run| points[run.point].case.as_deref().is_some_and(is_meant);
+    let runs: Vec<Run> = runs_of(study).into_iter().filter(is_its).collect();
+    all_sound(records_of(&Simulator::default(), study, &runs, Some(store), console)?)
+}
+
+/// What service times cost further nodes in a setting, as a share of what they have of two without, where they cost the most.
+fn cost(served: &Curve, unserved: &Curve) -> Option<f64> {
+    let of_two = |curve: &Curve| -> Option<Vec<f64>> {
+        let two = *curve.goodputs.get(2)?;
+        Some(curve.goodputs.get(3..)?.iter().map(|goodput| goodput / two).collect())
+    };
+    let (served, unserved) = (of_two(served)?, of_two(unserved)?);
+    served.iter().zip(&unserved).map(|(with, without)| 1.0 - with / without).reduce(f64::max)
+}
+
+/// A cost below this is none.
+const NOTHING: f64 = 0.05;
+
+/// What service times cost in the median setting, and of how many.
+fn costs(of_the_text: &[&Vec<Curve>], unserved: &[RunRecord]) -> Option<(f64, usize)> {
+    let unserved = curves(unserved);
+    let of = |served: &Curve| {
+        let name = format!("{}{WITHOUT}", served.setting);
+        cost(served, unserved.iter().find(|own| own.setting == name && own.rounding == served.rounding)?)
+    };
+    let all: Vec<f64> = of_the_text.iter().flat_map(|own| own.iter().filter_map(of)).collect();
+    Some((Summary::of(all.iter().copied())?.percentile(0.5), all.len()))
 }
 
 /// The settings, of which those that came to the same throughputs are one: what tells them apart does nothing there. By its first name, each has
@@ -153,7 +226,7 @@ fn distinct(curves: Vec<Curve>) -> Vec<Vec<Curve>> {
 
 /// What was found with the seeds of the search: it is run again with others.
 pub(super) fn found(records: &[RunRecord]) -> Vec<String> {
-    let [search, _] = apart(records);
+    let [search, ..] = apart(records);
     let has_it = |own: &Vec<Curve>| own.iter().any(Curve::is_the_papers);
     distinct(curves(&search)).into_iter().filter(has_it).map(|own| own[0].setting.clone()).collect()
 }
@@ -162,11 +235,14 @@ pub(super) fn found(records: &[RunRecord]) -> Vec<String> {
 /// seeds, and each step of it beyond chance: one node is more than none, and each beyond two less than one fewer, by a sign test over the seeds, at
 /// `chance`. All steps are asked, so that only how many settings are asked has to be allowed for.
 fn not_again(fresh: &[RunRecord], found: &Curve, chance: f64) -> Vec<String> {
+    let nodes = found.goodputs.len();
+    // As far as the curve goes that is looked for.
     let own = |records: &[RunRecord]| {
         let is_meant = |curve: &Curve| curve.setting == found.setting && curve.rounding == found.rounding;
-        curves(records).into_iter().find(is_meant)
+        let mut own = curves(records).into_iter().find(is_meant)?;
+        own.goodputs.truncate(nodes);
+        Some(own)
     };
-    let nodes = found.goodputs.len();
     let of_seed = |seed: u64| {
         let records: Vec<_> = fresh.iter().filter(|record| record.seed == seed).cloned().collect();
         own(&records).filter(|curve| curve.goodputs.len() == nodes)
@@ -211,7 +287,7 @@ fn falling_by_chance(curves: &[Curve]) -> f64 {
 }
 
 pub(super) fn findings(records: &[RunRecord]) -> Vec<Finding> {
-    let [search, fresh] = apart(records);
+    let [search, fresh, unserved] = apart(records);
     let all = curves(&search);
     let settings = distinct(all.clone());
     let [of_the_text, beyond]: [Vec<&Vec<Curve>>; 2] = [true, false]
@@ -232,6 +308,16 @@ pub(super) fn findings(records: &[RunRecord]) -> Vec<Finding> {
             format!("`{}`, places rounded {}: {}", curve.setting, curve.rounding.name(), missing.join(", "))
         })
         .collect();
+    // What has the curve again but for its last step.
+    let but_the_last: Vec<Curve> = again
+        .iter()
+        .filter(|(curve, missing)| !missing.is_empty() && curve.goodputs.len() > 5)
+        .map(|(curve, _)| Curve {
+            goodputs: curve.goodputs[..curve.goodputs.len() - 1].to_vec(),
+            ..(*curve).clone()
+        })
+        .filter(|curve| not_again(&fresh, curve, chance).is_empty())
+        .collect();
     let mut names: Vec<&str> = confirmed.iter().map(|curve| curve.setting.as_str()).collect();
     names.dedup();
     let outside_again = names.iter().filter(|name| !is_of_the_text(name)).count();
@@ -247,6 +333,7 @@ pub(super) fn findings(records: &[RunRecord]) -> Vec<Finding> {
         without(LARGE, "with buffers of 1024 packets"),
     ];
     let needs = needs.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let service = costs(&of_the_text, &unserved);
     let expected = format!(
         "of {} curves {:.1} would fall with each further node by chance",
         settings.iter().map(Vec::len).sum::<usize>(),
@@ -263,6 +350,14 @@ pub(super) fn findings(records: &[RunRecord]) -> Vec<Finding> {
         .explained(
             format!("another service time and buffer, which the text does not state of this figure: {listed} {} the curve, with {AGAIN} other seeds, too (sweep `fig7-search`)", if names.len() == 1 { "has" } else { "have" }),
             outside_again > 0,
+        )
+        .explained(
+            format!(
+                "service times of 100 µs are too short to add up, as the text has it: in the median of {} curves they cost further nodes {} where they cost the most, beside the same settings without any",
+                service.map_or(0, |(_, count)| count),
+                Unit::Percent.format(service.map_or(f64::NAN, |(median, _)| median.max(0.0))),
+            ),
+            service.is_some_and(|(median, _)| median < NOTHING),
         ),
         Finding::judged(
             format!("Fig. 7, the same of those with others, found with one seed and again with {AGAIN} others"),
@@ -280,7 +375,21 @@ pub(super) fn findings(records: &[RunRecord]) -> Vec<Finding> {
             None if missing.is_empty() => expected,
             None => format!("{}; {expected}", missing.join("; ")),
         })
-        .and(has(&all, FOUND).is_some()),
+        .and(has(&all, FOUND).is_some())
+        .explained(
+            format!(
+                "the last step: {}, with {AGAIN} other seeds, too, each step beyond chance; how many nodes the figure has is not in the text",
+                but_the_last
+                    .iter()
+                    .map(|curve| {
+                        let (nodes, rounded) = (curve.goodputs.len() - 1, curve.rounding.name());
+                        format!("`{}`, places rounded {rounded}, has the curve up to {nodes} nodes", curve.setting)
+                    })
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+            !but_the_last.is_empty(),
+        ),
     ]
 }
 
@@ -385,6 +494,53 @@ mod tests {
     }
 
     #[test]
+    fn the_last_step_is_the_cause_only_where_all_others_are_there_again() {
+        // One node more than the other tests have.
+        let lists = ["[]", "[7]", "[5, 9]", "[4, 7, 11]", "[3, 6, 8, 11]", "[2, 5, 7, 9, 12]"];
+        let with = |seed: u64, goodputs: [f64; 6]| -> Vec<RunRecord> {
+            let of = |(list, goodput): (&&str, f64)| {
+                let record = run(Some(FOUND), &[("chains.0.relays", list)]).metric(Metric::Goodput, goodput);
+                RunRecord { seed, ..record }
+            };
+            lists.iter().zip(goodputs).map(of).collect()
+        };
+        let found = |again: [f64; 6]| {
+            let mut records = with(1, [1.0, 2.0, 2.1, 1.9, 1.5, 1.4]);
+            (0..u64::from(AGAIN)).for_each(|nth| records.extend(with(FRESH + nth, again)));
+            findings(&records).remove(1)
+        };
+        let last = found([1.0, 2.0, 2.1, 1.9, 1.5, 1.6]);
+        assert!(last.ours == "0 of 1 found among 1", "{last:?}");
+        assert!(last.cause.is_some_and(|cause| cause.contains("up to 4 nodes")));
+        assert_eq!(found([1.0, 2.0, 2.1, 2.2, 1.5, 1.6]).cause, None, "another step is missing, too");
+        assert_eq!(found([1.0, 2.0, 2.1, 1.9, 1.5, 1.4]).cause, None, "it is all there");
+    }
+
+    #[test]
+    fn service_times_are_the_cause_only_where_nothing_else_falls_without_them() {
+        let cause = |without: &[f64]| {
+            findings(&[setting("w20", &RISE), setting("w20-unserved", without)].concat())[0].cause.clone()
+        };
+        assert!(cause(&RISE).is_some_and(|cause| cause.contains("1 curves") && cause.contains("0 %")));
+        assert_eq!(cause(&[1.0, 2.0, 2.1, 2.6, 3.5]), None, "they cost much");
+        assert_eq!(findings(&setting("w20", &RISE))[0].cause, None, "that was not run");
+        // Without service times a setting is none of the search's.
+        assert_eq!(findings(&setting("w20-unserved", &FALL))[0].ours, "0 of 0");
+    }
+
+    #[test]
+    fn the_settings_of_the_text_can_be_run_without_service_times() {
+        let study = Study::from_toml("x.toml", &TEXT.replace(SERVED, UNSERVED)).unwrap();
+        let own: Vec<_> =
+            study.points().iter().filter(|point| point.case.as_deref().is_some_and(is_of_the_text)).collect();
+        assert!(!own.is_empty());
+        for point in own {
+            assert!(study.scenario(point).is_ok());
+        }
+        assert_eq!(TEXT.matches(SERVED).count(), 1);
+    }
+
+    #[test]
     fn settings_with_the_same_throughputs_are_one() {
         let twins = [setting(FOUND, &FALL), setting("near-q20", &FALL), setting("near-w50", &RISE)].concat();
         let found = findings(&twins);
@@ -403,8 +559,7 @@ mod tests {
 
     #[test]
     fn settings_of_the_text_change_none_of_its_numbers() {
-        let text = include_str!("../../../../papers/pts/fig7-search.toml");
-        for case in text.split("\n[cases.").skip(1) {
+        for case in TEXT.split("\n[cases.").skip(1) {
             let (name, changes) = case.split_once(']').unwrap();
             let changes = changes.split("\n[").next().unwrap();
             let stated = ["service_time", "relay.buffer", "link.delay"];

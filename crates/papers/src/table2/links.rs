@@ -10,6 +10,8 @@ pub(super) struct Link {
     pub fades: &'static [(f64, f64)],
     /// Whether what is under way then goes on afterwards.
     pub holds: bool,
+    /// Whether only the way toward users is away then, and what they send arrives.
+    pub only_down: bool,
     pub mtu: u32,
     /// What it carries toward users, in bytes a second, on average.
     pub rate: f64,
@@ -48,6 +50,7 @@ pub(super) const LINKS: [Link; 8] = [
         link: "{ preset = \"gprs\" }",
         fades: &[],
         holds: false,
+        only_down: false,
         mtu: 1452,
         rate: 4150.0,
         round_trip: 1.6,
@@ -138,6 +141,7 @@ const WIRELESS: Link = Link {
     link: "",
     fades: &[],
     holds: false,
+    only_down: false,
     mtu: 1500,
     rate: 250e3,
     round_trip: 0.04,

@@ -17,6 +17,10 @@ pub(super) struct Fared {
     pub queue_p95: Option<f64>,
     /// Bytes that the access link carried for a byte of payload, what it lost among them.
     pub radio: Option<f64>,
+    /// For how long a radio is in use: while packets wait for it or arrive, and [`TAIL`] after that.
+    pub active: Option<f64>,
+    /// How long after each of the times that the link was away data arrived again, on average.
+    pub hand_off: Option<f64>,
     /// RTOs of the ends, and those that they found to have been mistakes themselves.
     pub timeouts: Option<f64>,
     pub spurious: Option<f64>,
@@ -72,6 +76,8 @@ fn fared(place: &Place, outcome: &Outcome) -> Fared {
         queue: waits.as_ref().map(|waits| waits.mean),
         queue_p95: waits.map(|waits| waits.percentile(0.95)),
         radio: radio_bytes(outcome, radio),
+        active: active(outcome, radio),
+        hand_off: hand_off(place, outcome),
         timeouts: metric(Metric::Timeouts),
         spurious: metric(Metric::SpuriousTimeouts),
         fairness: if place.work == Work::Joining { shared(outcome) } else { metric(Metric::Fairness) },
@@ -98,6 +104,25 @@ fn radio_bytes(outcome: &Outcome, radio: &str) -> Option<f64> {
     let size = link.delivered_bytes as f64 / link.delivered as f64;
     let carried = link.delivered_bytes as f64 + (link.lost + link.outage) as f64 * size;
     (payload > 0).then(|| carried / payload as f64)
+}
+
+/// How long a radio keeps its channel after the last packet, in seconds: that is what its energy goes by, more than by bytes.
+pub(super) const TAIL: f64 = 5.0;
+
+/// For how long the radio is in use, by samples in which something waits for the link, or more has arrived at a receiver or its sender.
+fn active(outcome: &Outcome, radio: &str) -> Option<f64> {
+    let mut used: Vec<f64> = points(outcome, Series::QueueDelay, radio)?
+        .iter()
+        .filter(|(_, wait)| *wait > 0.0)
+        .map(|(time, _)| *time)
+        .collect();
+    let sums = [Series::Delivered, Series::Acknowledged];
+    for own in outcome.series.iter().filter(|own| sums.contains(&own.series)) {
+        used.extend(own.points.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0));
+    }
+    used.sort_by(f64::total_cmp);
+    let gaps: f64 = used.windows(2).map(|pair| (pair[1] - pair[0]).min(TAIL)).sum();
+    (!used.is_empty()).then_some(gaps + TAIL)
 }
 
 /// Jain's index of what both downloads got, from the first byte of the second one to its last.
@@ -143,19 +168,34 @@ fn back(place: &Place) -> Option<f64> {
     place.work.fades(place.link).last().map(|(at, lasts)| at + lasts)
 }
 
-/// How long after that nothing waited for the link.
+/// How long after that nothing new waited for the link. What waited when it came back was sent while it was away.
 fn silent(place: &Place, outcome: &Outcome, radio: &str) -> Option<f64> {
     let back = back(place)?;
     let waits = points(outcome, Series::QueueDelay, radio)?;
-    waits.iter().find(|(time, wait)| *time > back && *wait > 0.0).map(|(time, _)| time - back)
+    let waited = waits.iter().rev().find(|(time, _)| *time <= back).is_some_and(|(_, wait)| *wait > 0.0);
+    let mut after =
+        waits.iter().filter(|(time, _)| *time > back).skip_while(|(_, wait)| waited && *wait > 0.0);
+    let sent = after.find(|(_, wait)| *wait > 0.0).map(|(time, _)| time - back)?;
+    // Where data has arrived before, what waited has brought it: there was no silence to be seen.
+    resumed(place, outcome).is_none_or(|resumed| sent <= resumed).then_some(sent)
 }
 
 /// How long after that data arrives.
 fn resumed(place: &Place, outcome: &Outcome) -> Option<f64> {
-    let back = back(place)?;
+    arrives_after(outcome, back(place)?)
+}
+
+/// How long after a time data arrives, if any does.
+fn arrives_after(outcome: &Outcome, back: f64) -> Option<f64> {
     let points = points(outcome, Series::Delivered, "file")?;
     let before = at(points, back);
     points.iter().find(|(time, sum)| *time > back && *sum > before).map(|(time, _)| time - back)
+}
+
+/// The mean of that over all the times that the link was away.
+fn hand_off(place: &Place, outcome: &Outcome) -> Option<f64> {
+    let fades = place.work.fades(place.link).iter();
+    mean(fades.filter_map(|(begins, lasts)| arrives_after(outcome, begins + lasts)))
 }
 
 /// How a system fared on average over its runs.
@@ -167,6 +207,8 @@ fn average(all: &[Fared]) -> Fared {
         queue: of(|one| one.queue),
         queue_p95: of(|one| one.queue_p95),
         radio: of(|one| one.radio),
+        active: of(|one| one.active),
+        hand_off: of(|one| one.hand_off),
         timeouts: of(|one| one.timeouts),
         spurious: of(|one| one.spurious),
         fairness: of(|one| one.fairness),
@@ -218,6 +260,54 @@ impl Board {
 mod tests {
     use super::*;
     use crate::testing::{Having, run};
+
+    #[test]
+    fn a_radio_is_in_use_until_a_tail_after_the_last_packet() {
+        let of = |delivered: &[(f64, f64)]| {
+            let record = run(None, &[])
+                .series(Series::QueueDelay, "station>mast", &[(1.0, 0.0), (2.0, 0.4), (3.0, 0.0)])
+                .series(Series::Delivered, "file", delivered);
+            active(&record.outcome.unwrap(), "station>mast")
+        };
+        assert_eq!(of(&[(2.0, 0.0), (3.0, 1e3), (4.0, 1e3)]), Some(1.0 + TAIL));
+        assert_eq!(of(&[(2.0, 0.0), (3.0, 1e3), (60.0, 2e3)]), Some(1.0 + 2.0 * TAIL), "idle between");
+        assert_eq!(active(&Outcome::default(), "station>mast"), None);
+    }
+
+    #[test]
+    fn a_hand_off_costs_what_passes_until_data_arrives_on_average() {
+        let place =
+            Place { link: super::super::links::link("hand-off"), work: Work::Download, ends: Ends::Then };
+        // The link is back at 4.5, 10, 17, 26 and 40 s.
+        let delivered: Vec<(f64, f64)> = [4.0, 5.5, 10.0, 11.0, 17.0, 18.0, 26.0, 27.0, 40.0, 43.0]
+            .into_iter()
+            .zip((1..).map(f64::from))
+            .collect();
+        let record = run(None, &[]).series(Series::Delivered, "file", &delivered);
+        let cost = hand_off(&place, &record.outcome.unwrap());
+        assert!(cost.is_some_and(|cost| (cost - 1.4).abs() < 1e-9), "{cost:?}");
+    }
+
+    #[test]
+    fn what_was_sent_while_the_link_was_away_ends_no_silence() {
+        let place = Place {
+            link: super::super::links::link(super::super::links::GPRS),
+            work: Work::Disconnection,
+            ends: Ends::Then,
+        };
+        let of = |waits: &[(f64, f64)]| {
+            let record = run(None, &[]).series(Series::QueueDelay, "station>mast", waits);
+            silent(&place, &record.outcome.unwrap(), "station>mast")
+        };
+        // The link is back at 45 s.
+        assert_eq!(of(&[(44.75, 0.0), (45.0, 0.0), (45.25, 0.3), (45.5, 0.0)]), Some(0.25));
+        assert_eq!(of(&[(44.75, 0.0), (45.0, 0.4), (45.25, 0.1), (45.5, 0.0), (49.0, 0.3)]), Some(4.0));
+        assert_eq!(of(&[(45.0, 0.4), (45.25, 0.1)]), None);
+        let record = run(None, &[])
+            .series(Series::QueueDelay, "station>mast", &[(45.0, 0.4), (48.0, 0.0), (66.0, 0.3)])
+            .series(Series::Delivered, "file", &[(44.0, 1e4), (49.0, 2e4)]);
+        assert_eq!(silent(&place, &record.outcome.unwrap(), "station>mast"), None, "it resumed before");
+    }
 
     #[test]
     fn a_fin_is_early_if_it_is_acknowledged_before_all_has_arrived() {

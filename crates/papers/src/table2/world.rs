@@ -188,7 +188,11 @@ impl Work {
         let fade = |(at, lasts): &(f64, f64)| format!("{{ at = \"{at} s\", lasts = \"{lasts} s\" }}");
         let list: Vec<String> = fades.iter().map(fade).collect();
         let inside = link.link.trim_end_matches('}').trim_end();
-        format!("{inside}, outages = {{ list = [{}], hold = \"{hold}\" }} }}", list.join(", "))
+        let outages = format!("outages = {{ list = [{}], hold = \"{hold}\" }}", list.join(", "));
+        match link.only_down {
+            true => format!("{inside}, down = {{ {outages} }} }}"),
+            false => format!("{inside}, {outages} }}"),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn all(runs: &Runs) -> Vec<Finding> {
     of("fig10", &sharing::joining);
     of("fig11", &|records| proxy::windows(records, beside("fig11-knee")));
     of("fig11-knee", &proxy::knee_by_bunching);
-    of("fig12", &proxy::stalls);
+    of("fig12", &|records| proxy::stalls(records, beside("fig12-causes")));
     of("fig12-uplink", &proxy::silences);
     found
 }

@@ -268,14 +268,36 @@ pub(super) fn windows(records: &[RunRecord], bunching: &[RunRecord]) -> Option<V
     Some(found)
 }
 
+/// When the link of Figure 12 stalls, in seconds.
+const STALLS_AT: f64 = 90.0;
 /// A transfer is significantly quicker if it saves this share of the time.
 const SIGNIFICANT: f64 = 0.1;
 
-pub(super) fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
+/// Nothing was sent again if the link carried no more than this share beyond what it carries without a stall.
+const AGAIN: f64 = 0.001;
+
+/// Bytes that came to the phone over the link, on average.
+fn carried(records: &[RunRecord], case: &str) -> Option<f64> {
+    let of = |(_, outcome): (&RunRecord, &Outcome)| {
+        let link = outcome.links.iter().find(|link| link.name == "proxy>phone")?;
+        Some(link.delivered_bytes as f64)
+    };
+    mean(&outcomes(records, case).filter_map(of).collect::<Vec<_>>())
+}
+
+/// Figures 12 and 3, and the same without a stall and from a sender of then (`fig12-causes`).
+pub(super) fn stalls(records: &[RunRecord], causes: &[RunRecord]) -> Option<Vec<Finding>> {
     // When the link is back, in seconds.
     let back = |case: &str| if case.ends_with("held") { 98.0 } else { 105.0 };
     let wait = |case: &str| resumed_after(records, case, back(case));
     let whole = |case: &str| mean(&transfers(records, case, None));
+    let alone = mean(&transfers(causes, "aggregate-none", None));
+    let sooner = |what: String, with: f64, without: f64| {
+        let stated =
+            format!("significantly quicker than without proxy (≥ {} is asked)", percent(SIGNIFICANT));
+        let ours = format!("{} instead of {}", seconds(with), seconds(without));
+        Finding::judged(what, stated, ours, with <= without * (1.0 - SIGNIFICANT))
+    };
     let mut found = Vec::new();
     for (case, direct, what) in [
         ("aggregate-held", "direct-held", "a stall of 8 s that delays"),
@@ -295,18 +317,27 @@ pub(super) fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
                 .because(format!("{}; 600 kB in {}", seconds(own), seconds(whole(case)?))),
             );
         }
-        let stated =
-            format!("significantly quicker than without proxy (≥ {} is asked)", percent(SIGNIFICANT));
-        let sooner = |what: &str, with: f64, without: f64| {
-            let ours = format!("{} instead of {}", seconds(with), seconds(without));
-            Finding::judged(what, stated.as_str(), ours, with <= without * (1.0 - SIGNIFICANT))
-        };
-        found.push(sooner(&format!("Fig. 12 and 3: {what}: until data arrives again"), own, without));
-        found.push(sooner(
-            &format!("Fig. 12 and 3: {what}: the whole transfer"),
-            whole(case)?,
-            whole(direct)?,
-        ));
+        let soon = sooner(format!("Fig. 12 and 3: {what}: until data arrives again"), own, without);
+        found.push(if case.ends_with("held") { nothing_to_recover(soon, records, causes) } else { soon });
+        let (own, without) = (whole(case)?, whole(direct)?);
+        let all = sooner(format!("Fig. 12 and 3: {what}: the whole transfer"), own, without);
+        found.push(match alone {
+            Some(alone) => {
+                let least = alone + back(case) - STALLS_AT;
+                all.explained(
+                    format!(
+                        "the link: with the proxy and no stall the transfer takes {}, with the stall's own length {}, which is {} of the direct one's time, and {} are added{} (`fig12-causes`)",
+                        seconds(alone),
+                        seconds(least),
+                        percent(least / without),
+                        percent(own / least - 1.0),
+                        of_then(case, own, causes)
+                    ),
+                    least > without * (1.0 - SIGNIFICANT) && own <= least * (1.0 + NEAR),
+                )
+            }
+            None => all,
+        });
     }
     for (case, what) in [
         ("auto-held", "a stall of 8 s that delays, auto"),
@@ -319,6 +350,45 @@ pub(super) fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
         found.push(Finding::shown(format!("Fig. 12: {what}: data arrives again after"), "", ours));
     }
     (!found.is_empty()).then_some(found)
+}
+
+/// A stall that the link layer bridges: what was under way arrives, with the proxy and without. That is the cause where the link carries no byte more than
+/// without a stall, and where the proxy is significantly quicker after one that loses.
+fn nothing_to_recover(soon: Finding, records: &[RunRecord], causes: &[RunRecord]) -> Finding {
+    let again = |with: &str, without: &str| Some(carried(records, with)? / carried(causes, without)? - 1.0);
+    let lost = |case: &str| resumed_after(records, case, 105.0);
+    let (Some(own), Some(direct), Some(after), Some(after_directly)) = (
+        again("aggregate-held", "aggregate-none"),
+        again("direct-held", "direct-none"),
+        lost("aggregate-lost"),
+        lost("direct-lost"),
+    ) else {
+        return soon;
+    };
+    soon.explained(
+        format!(
+            "nothing is lost, and the link carries as much as without a stall ({} more with the proxy, {} directly): there is nothing to recover; after a stall that loses it is {} instead of {} (`fig12-causes`)",
+            percent(own.max(0.0)),
+            percent(direct.max(0.0)),
+            seconds(after),
+            seconds(after_directly)
+        ),
+        own <= AGAIN && direct <= AGAIN && after <= after_directly * (1.0 - SIGNIFICANT),
+    )
+}
+
+/// What the proxy saves beside a sender whose timers are of the paper's time, in words, where that was tried.
+fn of_then(case: &str, own: f64, causes: &[RunRecord]) -> String {
+    match mean(&transfers(causes, "direct-lost-then", None)) {
+        Some(then) if case.ends_with("lost") => {
+            format!(
+                "; beside a sender with the timers of then, which takes {}, it saves {}",
+                seconds(then),
+                percent(1.0 - own / then)
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 /// The outages of `fig12-uplink`: when the way up is back, in seconds.
@@ -522,7 +592,7 @@ mod tests {
                 records.push(of(&format!("auto-{kind}"), back, wait, whole));
                 records.push(of(&format!("direct-{kind}"), back, 12.0, 180.0));
             }
-            found(stalls, &records)
+            found(|records| stalls(records, &[]), &records)
         };
         assert!(holds(&after(1.0, 162.0), "round trips") && holds(&after(1.0, 162.0), "whole transfer"));
         assert!(!holds(&after(9.0, 162.0), "round trips") && !holds(&after(1.0, 180.0), "whole transfer"));
@@ -531,6 +601,58 @@ mod tests {
             !holds(&after(11.5, 162.0), "8 s that delays: until data"),
             "4 % are not significant here, either"
         );
+    }
+
+    #[test]
+    fn what_a_stall_costs_is_the_links_only_where_no_proxy_could_be_sooner() {
+        let link = |bytes| shorthaul_observe::LinkOutcome {
+            name: "proxy>phone".into(),
+            offered: 0,
+            delivered: 0,
+            delivered_bytes: bytes,
+            queue_full: 0,
+            lost: 0,
+            outage: 0,
+            max_queue: 0,
+        };
+        let of = |case: &str, whole: f64, back: f64, wait: f64, bytes: u64| {
+            let delivered = [(10.0, 1e4), (89.0, 1e5), (back + wait, 2e5)];
+            let mut record = run(Some(case), &[]).flow("file", 1.0, &[whole], &[]).series(
+                Series::Delivered,
+                "file",
+                &delivered,
+            );
+            record.outcome.as_mut().unwrap().links.push(link(bytes));
+            record
+        };
+        let causes = |alone: f64| {
+            [
+                of("aggregate-none", alone, 105.0, 0.0, 622_000),
+                of("direct-none", 157.0, 105.0, 0.0, 622_000),
+                of("direct-lost-then", 199.0, 105.0, 16.0, 628_000),
+            ]
+        };
+        let with = |alone: f64, own: f64, again: u64, lost: f64| {
+            let records = [
+                of("aggregate-held", own, 98.0, 1.05, 622_000 + again),
+                of("direct-held", 165.0, 98.0, 1.0, 622_000),
+                of("aggregate-lost", own + 10.0, 105.0, lost, 624_000),
+                of("direct-lost", 184.0, 105.0, 12.7, 624_000),
+            ];
+            found(|records| stalls(records, &causes(alone)), &records)
+        };
+        let cause = |found: &[Finding], what: &str| {
+            found.iter().find(|own| own.what.contains(what)).and_then(|own| own.cause.clone())
+        };
+        let (soon, whole) = ("8 s that delays: until data", "8 s that delays: the whole");
+        let good = with(154.0, 162.0, 0, 4.25);
+        assert!(cause(&good, soon).is_some_and(|cause| cause.contains("12.7 s")), "{good:#?}");
+        assert!(cause(&good, whole).is_some_and(|cause| cause.contains("98.2 %")), "{good:#?}");
+        assert!(cause(&good, "15 s that loses: the whole").is_some_and(|cause| cause.contains("199 s")));
+        assert_eq!(cause(&with(100.0, 162.0, 0, 4.25), whole), None, "a better proxy could have been sooner");
+        assert_eq!(cause(&with(154.0, 175.0, 0, 4.25), whole), None, "it adds more than the link takes");
+        assert_eq!(cause(&with(154.0, 162.0, 9_000, 4.25), soon), None, "something was sent again");
+        assert_eq!(cause(&with(154.0, 162.0, 0, 12.7), soon), None, "losses are not recovered sooner either");
     }
 
     #[test]
@@ -553,7 +675,7 @@ mod tests {
                     of(&format!("direct-{kind}"), back, direct),
                 ]);
             }
-            found(stalls, &records)
+            found(|records| stalls(records, &[]), &records)
         };
         let what = "Fig. 12 and 3: a stall of 15 s that loses: until data arrives again";
         assert!(holds(&live(4.25, 12.3), what) && !holds(&live(7.55, 6.2), what));

@@ -36,6 +36,8 @@ pub(super) fn classes(records: &[RunRecord]) -> Option<Vec<Finding>> {
         Some(found.within(SHARED, stated).model(format!("{}: tickets", percent(stated))))
     };
     let (first, last) = (answer("priority")?, answer("tickets")?);
+    // Answers of several turns: live, and of old records, there are none.
+    let long = answer("long-priority").zip(answer("long-tickets"));
     Some(vec![
         of_www("equal tickets", "equal", 0.5)?,
         of_www("three tickets to one", "tickets", 0.75)?,
@@ -46,7 +48,15 @@ pub(super) fn classes(records: &[RunRecord]) -> Option<Vec<Finding>> {
             format!("{}, {} without priority, {} directly", seconds(first), seconds(last), seconds(answer("direct")?)),
             first <= (1.0 - SOONER) * last && first < 0.5 * answer("direct")?,
         )
-        .because("what a flow of small packets has to send has its turn at once by tickets, too: the window's round trip is what is left"),
+        .because("what a flow of small packets has to send has its turn at once by tickets, too: the window's round trip is what is left")
+        .explained(
+            format!(
+                "an answer of 100 B is a single turn, which who was silent has at once by tickets, too: one of 4 kB takes {} with strict priority and {} without (cases `long`)",
+                long.map_or("none".to_owned(), |(first, _)| seconds(first)),
+                long.map_or("none".to_owned(), |(_, last)| seconds(last)),
+            ),
+            long.is_some_and(|(first, last)| first <= (1.0 - SOONER) * last),
+        ),
     ])
 }
 
@@ -152,5 +162,30 @@ mod tests {
         assert!(!holds(&of(0.75, [14.0, 5.0, 6.0]), "strict priority"), "later than without");
         assert!(!holds(&of(0.75, [14.0, 9.0, 8.0]), "strict priority"), "hardly sooner than directly");
         assert!(!holds(&of(0.75, [24.0, 3.55, 3.55]), "strict priority"), "a tie");
+        assert_eq!(of(0.75, [24.0, 3.55, 3.55])[3].cause, None, "nothing longer was tried");
+    }
+
+    #[test]
+    fn a_single_turn_is_the_cause_only_where_more_turns_come_sooner_by_priority() {
+        let cause = |long: f64| {
+            let case = |name: &str, answer: f64| {
+                let both = [(0.0, 0.0), (100.0, 5e5), (300.0, 1e6)];
+                run(Some(name), &[])
+                    .flow("telnet", 1.0, &[answer], &[])
+                    .series(Series::Delivered, "www", &both)
+                    .series(Series::Delivered, "ftp", &both)
+            };
+            let records = [
+                case("direct", 24.0),
+                case("equal", 3.5),
+                case("tickets", 3.5),
+                case("priority", 3.5),
+                case("long-tickets", 7.0),
+                case("long-priority", long),
+            ];
+            found(classes, &records)[3].cause.clone()
+        };
+        assert!(cause(4.4).is_some_and(|cause| cause.contains("4.40 s")));
+        assert_eq!(cause(7.0), None);
     }
 }
