@@ -12,6 +12,7 @@ mod put_away;
 mod reconfigure;
 mod regroup;
 mod table;
+mod unmeasured;
 mod unsplit;
 mod uplink;
 mod whole;
@@ -24,7 +25,7 @@ use crate::gain::{Gains, Group};
 use crate::shared_bottleneck::Detector;
 use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
-use crate::unsplit::Queues;
+use crate::unsplit::{Queues, Unmeasured};
 use crate::{Counters, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -71,6 +72,8 @@ pub struct Gateway {
     passing: TxBatch,
     /// What of the traffic that is not split waits.
     unsplit: Queues,
+    /// Hosts of which nothing is measured.
+    unmeasured: Unmeasured,
     /// What flows that stay whole let pass; empty between two packets.
     let_pass: TxBatch,
     allocated: usize,
@@ -120,6 +123,7 @@ impl Gateway {
             serial: 0,
             passing: Vec::new(),
             unsplit: Queues::new(hash_seed),
+            unmeasured: Unmeasured::default(),
             let_pass: Vec::new(),
             allocated: 0,
             draining: false,
@@ -143,6 +147,8 @@ impl Gateway {
         let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
         let groups = self.access.timers.next();
         let flows = Deadline::earliest(self.table.timers.next(), self.fragments.poll_timeout());
+        let unmeasured = self.unmeasured.deadline().map(|at| Deadline { at, timer: "unmeasured" });
+        let groups = Deadline::earliest(groups, unmeasured);
         Deadline::earliest(Deadline::earliest(flows, groups), Deadline::earliest(sweep, self.next_token()))
     }
 
@@ -168,7 +174,7 @@ impl Gateway {
 
     /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
-        self.allocated + self.fragments.held() + self.unsplit.memory() as usize
+        self.allocated + self.fragments.held() + self.unsplit.memory() as usize + self.unmeasured.memory()
     }
 
     /// How many slots the table of flows has, those that are free included.
@@ -253,6 +259,8 @@ impl Gateway {
     pub fn drain(&mut self, now: Time) {
         self.now = now;
         self.draining = true;
+        self.unmeasured.stop(now);
+        self.serve_unmeasured(now);
         for index in 0..self.table.entries.len() as u32 {
             let fate = match self.table.get_mut(index).map(|entry| &mut entry.phase) {
                 Some(Phase::Split(flow)) => {
@@ -312,6 +320,7 @@ impl Machine for Gateway {
         self.put_silent_away(now);
         self.release_tokens(now);
         self.on_group_timeouts(now);
+        self.serve_unmeasured(now);
         while let Some((at, index)) = self.table.timers.pop_due(now) {
             let Some(entry) = self.table.get_mut(index) else { continue };
             if entry.armed != Some(at) {

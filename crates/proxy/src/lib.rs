@@ -7,7 +7,7 @@
 //! Reading order: [`GatewayConfig`], [`Policy`] (what is done to which flows) and [`LegConfig`]; `End` (what we know of an
 //! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
-//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `shared_bottleneck` (which hosts share a queue); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
+//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `shared_bottleneck` (which hosts share a queue, as `recent_round_trips` show); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
 //! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); `put_away` (what is kept of a flow that says nothing); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
@@ -33,6 +33,7 @@ mod leg;
 mod path_tail;
 mod policy;
 mod put_away;
+mod recent_round_trips;
 mod shared_bottleneck;
 mod shares;
 mod split_flow;

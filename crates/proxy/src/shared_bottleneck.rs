@@ -11,25 +11,14 @@
 //! 3 ms shows nothing. Each test counts for all pairs with the group that was held; a pair shares a bottleneck once two more tests say so than deny it, and is left alone
 //! for a minute once two more deny it. One group is held at a time, and only where a queue stands. It may be one that never saw the queue empty, and so
 //! does not know of it.
-use alloc::boxed::Box;
+use crate::recent_round_trips::{BIN, RecentRoundTrips};
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 use shorthaul_types::Time;
 
-/// Round trips are kept by the shortest of so much time.
-const BIN: Duration = Duration::from_millis(5);
-/// For so many times that.
-const BINS: usize = 256;
 /// At most so many groups are looked at; what is of more stays by itself.
 const MOST: usize = 64;
-/// A group that was heard of within this time is busy.
-const BUSY: Duration = Duration::from_millis(100);
-/// What is heard within this time is the queue as it stands.
-const LATELY: Duration = Duration::from_millis(60);
-/// A group that was heard of for this long can be compared with itself.
-const KNOWN: Duration = Duration::from_millis(500);
-/// The least queue that is worth a test, and the part of the shortest round trip.
-const QUEUE: Duration = Duration::from_millis(4);
+/// A queue is worth a test where it is this part of the shortest round trip.
 const QUEUE_PART: u32 = 4;
 /// The least drop, of the group that was held, that says anything.
 const DROP: Duration = Duration::from_millis(3);
@@ -56,16 +45,9 @@ pub(crate) enum Finding {
 /// What is known of a group.
 #[derive(Debug)]
 struct Watched {
-    /// The shortest round trip of each bin, in microseconds, with the bin's number.
-    bins: Box<[(u64, u32); BINS]>,
+    round_trips: RecentRoundTrips,
     /// When it began: another has its place later.
     began: Time,
-    /// Since when it is heard of without a pause.
-    since: Time,
-    heard_at: Time,
-    /// The shortest of all.
-    base: Duration,
-    srtt: Duration,
     /// When it was last held, and until when it is not to be held again.
     held_at: Time,
     futile_until: Time,
@@ -75,9 +57,37 @@ struct Watched {
 
 /// What tests said of a pair.
 #[derive(Clone, Copy, Debug, Default)]
-struct Evidence {
+pub(crate) struct Evidence {
     score: i8,
     apart_until: Option<Time>,
+}
+
+impl Evidence {
+    /// A pair that does not share a bottleneck.
+    fn apart(now: Time) -> Self {
+        Evidence { score: -ENOUGH, apart_until: Some(now + APART) }
+    }
+
+    /// Whether there is something to find out about it.
+    pub fn is_open(&self, now: Time) -> bool {
+        self.apart_until.is_none_or(|until| now >= until)
+    }
+
+    /// A test says that it shares a bottleneck, or that it does not, or nothing. Whether it is taken to; if it is taken not to, that is for so long.
+    pub fn on_test(&mut self, now: Time, shares: Option<bool>, apart: Duration) -> bool {
+        if self.apart_until.is_some_and(|until| now >= until) {
+            *self = Evidence::default();
+        }
+        self.score = match shares {
+            Some(true) => (self.score + 1).min(ENOUGH),
+            Some(false) => (self.score - 1).max(-ENOUGH),
+            None => self.score,
+        };
+        if self.score <= -ENOUGH {
+            self.apart_until = Some(now + apart);
+        }
+        self.score >= ENOUGH
+    }
 }
 
 /// A test under way.
@@ -101,60 +111,31 @@ pub(crate) struct Detector {
 impl Watched {
     fn new(now: Time, began: Time, rtt: Duration) -> Self {
         Watched {
-            bins: Box::new([(u64::MAX, 0); BINS]),
+            round_trips: RecentRoundTrips::new(now, rtt),
             began,
-            since: now,
-            heard_at: now,
-            base: rtt,
-            srtt: rtt,
             held_at: Time::ZERO,
             futile_until: Time::ZERO,
             futile: FUTILE,
         }
     }
 
-    fn on_round_trip(&mut self, now: Time, rtt: Duration) {
-        if now.saturating_since(self.heard_at) > KNOWN {
-            self.since = now;
-        }
-        self.heard_at = now;
-        self.base = self.base.min(rtt);
-        self.srtt = (self.srtt * 7 + rtt) / 8;
-        let (number, micros) = (bin(now), u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
-        let slot = &mut self.bins[number as usize % BINS];
-        *slot = (number, if slot.0 == number { slot.1.min(micros) } else { micros });
-    }
-
-    /// The shortest round trip that was heard of from then to then.
-    fn least(&self, from: Time, to: Time) -> Option<Duration> {
-        let numbers = bin(from)..=bin(to).min(bin(from) + BINS as u64 - 1);
-        let of = |number: u64| self.bins[number as usize % BINS];
-        let heard = numbers.map(|number| (number, of(number))).filter(|(number, (of, _))| number == of);
-        heard.map(|(_, (_, micros))| micros).min().map(|micros| Duration::from_micros(micros.into()))
-    }
-
     /// By how much round trips became shorter within `lasts` after `at`.
     fn drop(&self, began: Time, at: Time, lasts: Duration) -> Option<Duration> {
-        let before =
-            self.least(Time::from_nanos(began.as_nanos().saturating_sub(lasts.as_nanos() as u64)), began)?;
-        Some(before.saturating_sub(self.least(at, at + lasts)?))
+        let before = self.round_trips.least(began - lasts, began)?;
+        Some(before.saturating_sub(self.round_trips.least(at, at + lasts)?))
     }
 
     fn is_busy(&self, now: Time) -> bool {
-        now.saturating_since(self.heard_at) <= BUSY + self.srtt && now.saturating_since(self.since) >= KNOWN
+        self.round_trips.is_busy(now)
     }
 
-    /// The queue that stands, if it is worth a test.
     fn queue(&self, now: Time) -> Option<Duration> {
-        let lately = LATELY.max(self.srtt / 2).as_nanos() as u64;
-        let least = self.least(Time::from_nanos(now.as_nanos().saturating_sub(lately)), now)?;
-        let queue = least.saturating_sub(self.base);
-        (queue >= QUEUE.max(self.base / QUEUE_PART)).then_some(queue)
+        self.round_trips.queue(now).filter(|queue| *queue >= self.round_trips.base() / QUEUE_PART)
     }
-}
 
-fn bin(at: Time) -> u64 {
-    at.as_nanos() / BIN.as_nanos() as u64
+    fn srtt(&self) -> Duration {
+        self.round_trips.srtt()
+    }
 }
 
 fn pair(one: u32, other: u32) -> (u32, u32) {
@@ -174,10 +155,10 @@ impl Detector {
             self.forget(group);
         }
         match self.groups.get_mut(&group) {
-            Some(known) => known.on_round_trip(now, rtt),
+            Some(known) => known.round_trips.on_round_trip(now, rtt),
             None => {
                 if self.groups.len() >= MOST {
-                    self.groups.retain(|_, known| now.saturating_since(known.heard_at) < APART);
+                    self.groups.retain(|_, known| now.saturating_since(known.round_trips.heard_at()) < APART);
                 }
                 if self.groups.len() >= MOST {
                     return None;
@@ -205,14 +186,12 @@ impl Detector {
 
     /// These were one group, and are two: they do not share a bottleneck.
     pub fn on_apart(&mut self, now: Time, one: u32, other: u32) {
-        let apart = Evidence { score: -ENOUGH, apart_until: Some(now + APART) };
-        self.pairs.insert(pair(one, other), apart);
+        self.pairs.insert(pair(one, other), Evidence::apart(now));
     }
 
     /// Whether there is something to find out about a pair.
     fn is_open(&self, now: Time, one: u32, other: u32) -> bool {
-        let known = self.pairs.get(&pair(one, other));
-        known.and_then(|known| known.apart_until).is_none_or(|until| now >= until)
+        self.pairs.get(&pair(one, other)).is_none_or(|known| known.is_open(now))
     }
 
     /// Holds the group back that was not for the longest time, of those with a queue that others may share.
@@ -226,17 +205,17 @@ impl Detector {
         let due = candidates.map(|(group, known)| (known.held_at, *group, known.queue(now)));
         let (_, group, queue) = due.filter(|(_, group, _)| open(*group)).min()?;
         let queue = queue.unwrap_or(standing);
-        let longest = busy().map(|(_, known)| known.srtt).max().unwrap_or_default().min(LONGEST);
+        let longest = busy().map(|(_, known)| known.srtt()).max().unwrap_or_default().min(LONGEST);
         let known = self.groups.get_mut(&group)?;
         known.held_at = now;
-        let held = (queue * 5 / 4).max(2 * BIN).min(known.srtt).min(LONGEST);
+        let held = (queue * 5 / 4).max(2 * BIN).min(known.srtt()).min(LONGEST);
         self.test = Some(Test { group, began: now, held, judged_at: now + held + longest + 4 * BIN });
         Some(Finding::Hold { group, until: now + held })
     }
 
     /// What a test has shown.
     fn judge(&mut self, now: Time, test: &Test) -> Option<Finding> {
-        let after = |known: &Watched| known.srtt.min(LONGEST) + 2 * BIN;
+        let after = |known: &Watched| known.srtt().min(LONGEST) + 2 * BIN;
         let known = self.groups.get_mut(&test.group)?;
         let own = known.drop(test.began, test.began + test.held, after(known)).filter(|own| *own >= DROP);
         let Some(own) = own else {
@@ -252,19 +231,13 @@ impl Detector {
             let Some(drop) = watched.drop(test.began, test.began + test.held, after(watched)) else {
                 continue;
             };
+            let shares = match 2 * drop >= own && 2 * drop <= 5 * own {
+                true => Some(true),
+                false => (4 * drop <= own).then_some(false),
+            };
             let evidence = self.pairs.entry(pair(test.group, *other)).or_default();
-            if evidence.apart_until.is_some_and(|until| now >= until) {
-                *evidence = Evidence::default();
-            }
-            if 2 * drop >= own && 2 * drop <= 5 * own {
-                evidence.score = (evidence.score + 1).min(ENOUGH);
-            } else if 4 * drop <= own {
-                evidence.score = (evidence.score - 1).max(-ENOUGH);
-            }
-            match evidence.score {
-                ENOUGH => shared = shared.or(Some(*other)),
-                score if score <= -ENOUGH => evidence.apart_until = Some(now + APART),
-                _ => {}
+            if evidence.on_test(now, shares, APART) {
+                shared = shared.or(Some(*other));
             }
         }
         let other = shared?;
@@ -275,10 +248,10 @@ impl Detector {
 
     /// One group is part of another from now on.
     fn absorb(&mut self, into: u32, from: u32) {
-        let base = self.groups.get(&from).map(|known| known.base);
+        let base = self.groups.get(&from).map(|known| known.round_trips.base());
         self.forget(from);
         if let (Some(known), Some(base)) = (self.groups.get_mut(&into), base) {
-            known.base = known.base.min(base);
+            known.round_trips.is_no_longer_than(base);
         }
     }
 }

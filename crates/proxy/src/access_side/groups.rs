@@ -82,11 +82,12 @@ impl AccessSide {
         self.hosts[host as usize].in_group = hosts.len();
         hosts.push(host);
         let Some((former, next)) = self.groups.get2_mut(from as usize, into as usize) else { return };
-        if let (Some(former), Some(next), Some(part)) = (&mut former.aggregate, &mut next.aggregate, part) {
+        let (Some(former), Some(part)) = (&mut former.aggregate, part) else { return };
+        if let Some(next) = &mut next.aggregate {
             let new = self.hosts[host as usize].part_in(now, next);
             next.parts.take_over(new, &former.parts, part);
-            former.parts.remove(part);
         }
+        former.parts.remove(part);
     }
 
     /// Forgets a group that has no hosts any more.

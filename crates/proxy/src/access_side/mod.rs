@@ -195,6 +195,11 @@ impl AccessSide {
         self.next_serial
     }
 
+    /// What the addresses of a host have in common.
+    pub fn prefix_of(&self, address: IpAddr) -> IpAddr {
+        self.prefix.of(address)
+    }
+
     /// The host with this address, if it is known.
     pub fn find(&self, address: IpAddr) -> Option<&Host> {
         self.host(*self.by_prefix.get(&(None, self.prefix.of(address)))?)

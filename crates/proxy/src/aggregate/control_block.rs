@@ -214,6 +214,13 @@ impl Aggregate {
         self.pace();
     }
 
+    /// A host is served, too, of which nothing was measured: each has as much of the window as before.
+    pub fn make_room(&mut self) {
+        let hosts = self.parts.len().max(1) as u64;
+        self.window.take_over(self.window().saturating_mul(hosts + 1) / hosts);
+        self.pace();
+    }
+
     /// Segments of `mss` bytes are sent, too. What a handshake measured is all that is known of a new host's round trip.
     pub fn on_join(&mut self, now: Time, mss: u32, handshake: Option<Duration>) {
         self.mss = self.mss.max(mss);

@@ -67,7 +67,8 @@ pub(crate) struct Parts {
     reach: Duration,
     /// How much farther away hosts are, on average over what is delivered; nanoseconds.
     beyond: f64,
-    /// The mean queues of all hosts, added up, and their mean round trips.
+    /// The mean queues of all hosts that were measured, added up, and their mean round trips.
+    measured: usize,
     queues: f64,
     trips: f64,
 }
@@ -100,8 +101,9 @@ impl Parts {
 
     /// Whether a host waits in another queue than the others, and has done so for a while.
     pub fn differs(&mut self, now: Time, part: u32) -> bool {
-        let count = self.parts.len();
-        let Some(known) = self.parts.get_mut(part as usize).filter(|_| count > 1) else { return false };
+        let count = self.measured;
+        let known = self.parts.get_mut(part as usize).filter(|known| known.trip > 0.0 && count > 1);
+        let Some(known) = known else { return false };
         let mean = |all: f64, own: f64| (all - own).max(0.0) / (count - 1) as f64;
         let others = mean(self.queues, known.queue);
         let differs = DIFFERENCE.max(known.queue.max(others) / 2.0);
@@ -117,6 +119,7 @@ impl Parts {
     /// A host without connections is forgotten.
     pub fn remove(&mut self, part: u32) {
         if let Some(gone) = self.parts.try_remove(part as usize) {
+            self.measured -= usize::from(gone.trip > 0.0);
             self.queues -= gone.queue;
             self.trips -= gone.trip;
             if gone.active > 0 {
@@ -228,7 +231,9 @@ impl Parts {
         known.queue += more;
         self.queues += more;
         let trip = rtt.as_nanos() as f64;
-        let more = if known.trip > 0.0 { (trip - known.trip) * QUEUE_GAIN } else { trip };
+        let is_first = known.trip <= 0.0;
+        let more = if is_first { trip.max(1.0) } else { (trip - known.trip) * QUEUE_GAIN };
+        self.measured += usize::from(is_first);
         known.trip += more;
         self.trips += more;
         self.nearest.update(now, rtt, NEAREST);

@@ -22,6 +22,7 @@ impl Gateway {
     ) -> u32 {
         let (Some(rtt), true) = (measured, self.access.is_free(group)) else { return group };
         self.look_at_all(now, group);
+        self.look_at_unmeasured(now, group, rtt);
         let group = self.access.group_of(host).unwrap_or(group);
         if let Some(own) = self.split_off(now, host, group) {
             return own;
@@ -172,7 +173,7 @@ impl Gateway {
     }
 
     /// A host, and all that is served of it, belongs to another group from now on.
-    fn move_to(&mut self, now: Time, host: u32, into: u32) {
+    pub(super) fn move_to(&mut self, now: Time, host: u32, into: u32) {
         let members = self.access.host(host).map(|host| host.members.all().to_vec()).unwrap_or_default();
         let mut were_active = Vec::with_capacity(members.len());
         for &index in &members {

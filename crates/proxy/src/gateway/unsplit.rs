@@ -30,14 +30,14 @@ impl Gateway {
     fn enqueue(&mut self, now: Time, packet: Packet) -> Option<Packet> {
         let id = FlowId::of(&packet);
         let Some(queue) = self.unsplit.find(&id).or_else(|| self.begin_unsplit(now, id)) else {
-            return Some(packet);
+            return self.pass_unmeasured(now, packet);
         };
         let Gateway { access, unsplit, .. } = self;
         let Some(known) = unsplit.get_mut(queue) else { return Some(packet) };
         let (host, is_empty) = (known.host, known.is_empty());
         let Some(group) = access.group_of(host) else { return Some(packet) };
         if is_empty && !access.aggregate(group).is_some_and(|aggregate| aggregate.governs(now)) {
-            return Some(packet);
+            return self.pass_unmeasured(now, packet);
         }
         let size = packet.wire_len() as u64;
         let dscp = packet.ip.traffic_class() >> 2;
@@ -62,11 +62,9 @@ impl Gateway {
     /// Something of a flow waits: so does the flow, for a turn of its host.
     pub(super) fn await_turn(&mut self, now: Time, queue: u32) {
         let Gateway { access, unsplit, .. } = self;
-        let Some(known) = unsplit.get_mut(queue) else { return };
-        if core::mem::replace(&mut known.waiting, true) {
-            return;
-        }
+        let Some(known) = unsplit.get_mut(queue).filter(|known| !known.waiting) else { return };
         let Some(served) = access.served(known.host) else { return };
+        known.waiting = true;
         let part = served.host.part_in(now, served.aggregate);
         served.aggregate.await_turn(
             part,
@@ -96,7 +94,8 @@ impl Gateway {
     fn host_of_unsplit(&mut self, now: Time, address: IpAddr) -> Option<u32> {
         let policies = &self.config.policies[..self.in_force];
         let aggregated = policies.iter().position(|policy| policy.aggregate.is_some())?;
-        let known = self.access.find(address).is_some_and(|host| !host.members.is_empty());
+        let joined = self.unmeasured.is_joined(self.access.prefix_of(address));
+        let known = joined || self.access.find(address).is_some_and(|host| !host.members.is_empty());
         let bottleneck = self.access.is_behind_bottleneck(address);
         if !known && !bottleneck {
             return None;

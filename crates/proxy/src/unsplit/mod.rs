@@ -2,16 +2,18 @@
 //! in queues of their own, a queue a flow, for the turns that flows which are split wait for, too.
 //!
 //! Reading order: [`FlowId`] (what a flow is here); [`Queues`] (what waits); `codel` (what is dropped or marked, RFC 8289);
-//! `under_way` (what of it a bottleneck group has under way). The gateway calls all this from `gateway/unsplit`.
+//! `under_way` (what of it a bottleneck group has under way); `unmeasured` (hosts of which nothing is acknowledged, and whose queue they share). The gateway calls all this from `gateway/unsplit`.
 mod codel;
 mod flow_id;
 mod queues;
 mod under_way;
+mod unmeasured;
 
 pub use codel::codel_spacing;
 pub use flow_id::FlowId;
 pub(crate) use queues::{Next, Queues};
 pub(crate) use under_way::UnderWay;
+pub(crate) use unmeasured::{Shown, Unmeasured};
 
 /// What of the traffic toward the access side waits for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

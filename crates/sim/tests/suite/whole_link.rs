@@ -89,10 +89,10 @@ fn queue_p95(outcome: &Outcome) -> f64 {
 
 /// The same of what comes later than this many seconds.
 fn queue_p95_after(outcome: &Outcome, from: f64) -> f64 {
-    let series = outcome
-        .series
-        .iter()
-        .find(|series| series.series == Series::QueueDelay && series.subject.contains("gateway>cell"));
+    let series = outcome.series.iter().find(|series| {
+        series.series == Series::QueueDelay
+            && ["gateway>cell", "hub>cell"].iter().any(|link| series.subject.contains(link))
+    });
     let points = &series.expect("there is such a link").points;
     let mut delays: Vec<f64> =
         points.iter().filter(|(at, _)| *at > from).map(|(_, delay)| delay * 1e3).collect();
@@ -196,6 +196,74 @@ fn what_is_not_split_shares_the_link_and_the_short_queue() {
         let used = all.flows.iter().map(|flow| flow.delivered as f64 * 8e-6 / SECONDS).sum::<f64>() / 20.0;
         assert!(used * 1500.0 / 1448.0 >= 0.97, "{other}: {used} of the link");
     }
+}
+
+/// A host has a download that is split, another one that is not: over one link, or each over one of its own. `rate` in Mbit/s.
+fn neighbours(gateway: &str, (other, rate, seconds): (&str, u64, u64), is_shared: bool) -> String {
+    let link = format!(
+        "link = {{ rate = \"{rate} Mbit/s\", delay = \"15 ms\", queue = \"{} B\" }}\n",
+        rate * 125 * 60
+    );
+    let mut text = format!(
+        "duration = \"{seconds} s\"\nrouters = [\"cell\", \"hub\", \"other\"]\n\
+         [hosts.0quic]\nscheme = \"{other}\"\n[hosts.server]\nscheme = \"cubic\"\n\
+         [gateways.gateway]\naccess = \"hub\"\n{gateway}\n\
+         [[links]]\nbetween = [\"cell\", \"hub\"]\n{link}\
+         [[links]]\nbetween = [\"other\", \"hub\"]\n{link}\
+         [[links]]\nbetween = [\"hub\", \"gateway\"]\nlink = {{ rate = \"10 Gbit/s\", delay = \"0 ms\" }}\n\
+         [measure]\nseries = [\"queue-delay\"]\nevery = \"20 ms\"\n"
+    );
+    let ends = [("split", "server", "cell"), ("whole", "0quic", if is_shared { "cell" } else { "other" })];
+    for (number, (name, server, at)) in ends.into_iter().enumerate() {
+        let _ = write!(
+            text,
+            "[hosts.{name}]\nscheme = \"cubic\"\n\
+             [[links]]\nbetween = [\"gateway\", \"{server}\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"1 ms\" }}\n\
+             [[links]]\nbetween = [\"{name}\", \"{at}\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"100 us\" }}\n\
+             [[flows]]\nname = \"{name}\"\nfrom = \"{server}\"\nto = \"{name}\"\nopened_by = \"{name}\"\n\
+             unlimited = \"{seconds} s\"\nstart = \"{} ms\"\n",
+            number * 700
+        );
+    }
+    text
+}
+
+#[test]
+fn a_host_of_which_nothing_is_split_shares_a_link_that_it_is_found_to_share() {
+    for (other, is_shared) in [("cubic", true), ("bbr", true), ("cubic", false), ("bbr", false)] {
+        let way = |gateway: &str| run(&neighbours(gateway, (other, 20, 30), is_shared));
+        let [direct, all] = [way("split = false"), way(&not_split("traffic = \"all\""))];
+        let [split, whole] = ["split", "whole"].map(|name| rate(&all, name));
+        let seen = format!("{other}, shared {is_shared}: {split} beside {whole}, queue {}", queue_p95(&all));
+        println!("{seen}");
+        if is_shared {
+            assert!(jain(&[split, whole]) >= 0.98, "{seen}");
+            assert!(queue_p95_after(&all, 10.0) <= 0.3 * queue_p95(&direct), "{seen}");
+        } else {
+            assert!(whole >= 0.99 * rate(&direct, "whole"), "it is not held for anybody's sake: {seen}");
+        }
+    }
+}
+
+/// Nothing corrects what was found of such a host: so it holds for a minute, and is found again.
+#[test]
+fn what_was_found_of_a_host_of_which_nothing_is_split_is_found_again() {
+    let text = neighbours(&not_split("traffic = \"all\""), ("cubic", 8, 140), true);
+    let study = Study::from_toml("neighbours", &text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+    let mut together = Vec::new();
+    let outcome = simulate_watching(&scenario, 1, &mut |at, hosts| {
+        if together.last().is_none_or(|(_, last)| *last != hosts.len()) {
+            together.push((at.as_nanos() / 1_000_000_000, hosts.len()));
+        }
+    });
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let [split, whole] = ["split", "whole"].map(|name| rate(&outcome, name));
+    println!("{split} beside {whole} Mbit/s, hosts served: {together:?}");
+    assert!(jain(&[split, whole]) >= 0.98, "{split} beside {whole}");
+    let found: Vec<u64> = together.iter().filter(|(_, hosts)| *hosts == 2).map(|(at, _)| *at).collect();
+    // It is asked once it has half of what the other has.
+    assert!(found.len() == 2 && found[0] < 30 && (61..100).contains(&found[1]), "{together:?}");
 }
 
 #[test]
