@@ -7,8 +7,15 @@ use std::path::Path;
 
 fn study(name: &str) -> Study {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/pts/{name}.toml"));
+    let mut text =
+        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    if name == "fig7" {
+        // Eighteen points, and each is the same after half of the time.
+        assert_eq!(text.matches("\"100 s\"").count(), 2);
+        text = text.replace("\"100 s\"", "\"50 s\"");
+    }
     // the shape shows with one seed; `shorthaul reproduce pts` takes them all
-    Study::from_file(&file).unwrap_or_else(|error| panic!("{error}")).with_seeds(1, 1)
+    Study::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}")).with_seeds(1, 1)
 }
 
 /// The goodput at every point, in bit/s, with what varies there.
