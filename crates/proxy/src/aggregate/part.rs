@@ -348,6 +348,19 @@ mod tests {
     }
 
     #[test]
+    fn who_was_never_measured_is_no_host_without_a_queue() {
+        let ms = Duration::from_millis;
+        let mut parts = Parts::default();
+        let [one, never] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+        parts.on_round_trip(Time::ZERO, one, ms(30), 0.1);
+        for tenth in 1..600 {
+            let now = Time::from_millis(10 * tenth);
+            parts.on_round_trip(now, one, ms(90), 0.1);
+            assert!(!parts.differs(now, one) && !parts.differs(now, never));
+        }
+    }
+
+    #[test]
     fn who_waits_elsewhere_differs_and_who_never_saw_the_path_without_a_queue_does_not() {
         let ms = Duration::from_millis;
         let differs = |first: u64, then: u64| {

@@ -42,6 +42,10 @@ impl Gateway {
     fn join_unmeasured(&mut self, now: Time, address: IpAddr, into: u32) {
         let policies = &self.config.policies[..self.in_force];
         let Some(aggregated) = policies.iter().position(|policy| policy.aggregate.is_some()) else { return };
+        // The group may have become part of another one since it was last heard of.
+        if !self.access.is_free(into) || self.access.aggregate(into).is_none() {
+            return;
+        }
         let host = self.access.join(now, address, aggregated as u16);
         let from = self.access.group_of(host).filter(|from| self.access.is_free(*from));
         let Some(from) = from.filter(|from| *from != into) else { return self.access.leave(now, host) };
@@ -78,5 +82,56 @@ impl Gateway {
             self.access.arm(group);
         }
         self.access.leave(now, host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::AggregateConfig;
+    use crate::{GatewayConfig, Policy};
+    use alloc::sync::Arc;
+
+    fn gateway() -> Gateway {
+        let policy = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
+        Gateway::new(GatewayConfig { traffic: Traffic::All, ..GatewayConfig::of(policy) })
+    }
+
+    /// A host with a group of its own that serves it.
+    fn served(gateway: &mut Gateway, now: Time) -> u32 {
+        let host = gateway.access.join(now, [10, 0, 0, 1].into(), 0);
+        gateway.access.aggregate_for(now, host, 1448, &Arc::default());
+        gateway.access.group_of(host).unwrap()
+    }
+
+    #[test]
+    fn a_host_is_of_a_group_for_as_long_as_that_holds_and_leaves_nothing_there() {
+        let (mut gateway, now) = (gateway(), Time::from_secs(1));
+        let group = served(&mut gateway, now);
+        let window = |gateway: &Gateway| gateway.access.aggregate(group).unwrap().window();
+        let before = window(&gateway);
+        gateway.join_unmeasured(now, [10, 0, 0, 9].into(), group);
+        assert_eq!(gateway.access.hosts_of(group).len(), 2);
+        assert!(window(&gateway) > before, "there is room for it");
+        assert_eq!(gateway.counters.bottlenecks_found, 1);
+        // It has a part of what the group has, as soon as something of it waits.
+        let host = gateway.access.hosts_of(group)[1];
+        let served = gateway.access.served(host).unwrap();
+        served.host.part_in(now, served.aggregate);
+        let parts = |gateway: &Gateway| gateway.access.aggregate(group).unwrap().parts.len();
+        assert_eq!(parts(&gateway), 1);
+        gateway.serve_unmeasured(now + Duration::from_secs(61));
+        assert_eq!(gateway.access.hosts_of(group).len(), 1);
+        assert_eq!(parts(&gateway), 0, "its part is gone as well");
+        assert!(gateway.access.find([10, 0, 0, 9].into()).is_none(), "nothing is known of it any more");
+    }
+
+    #[test]
+    fn nobody_joins_a_group_that_is_no_more() {
+        let (mut gateway, now) = (gateway(), Time::from_secs(1));
+        let group = served(&mut gateway, now);
+        gateway.join_unmeasured(now, [10, 0, 0, 9].into(), group + 7);
+        assert!(gateway.access.find([10, 0, 0, 9].into()).is_none());
+        assert_eq!(gateway.counters.bottlenecks_found, 0);
     }
 }

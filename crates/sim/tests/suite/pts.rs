@@ -6,30 +6,28 @@ use shorthaul_sim::{Recording, Simulator, simulate};
 use std::path::Path;
 
 fn study(name: &str) -> Study {
+    study_with(name, |text| text)
+}
+
+/// The same with another text.
+fn study_with(name: &str, changed: impl FnOnce(String) -> String) -> Study {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/pts/{name}.toml"));
-    let mut text =
-        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    if name == "fig7" {
-        // Eighteen points, and each is the same after half of the time.
-        assert_eq!(text.matches("\"100 s\"").count(), 2);
-        text = text.replace("\"100 s\"", "\"50 s\"");
-    }
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     // the shape shows with one seed; `shorthaul reproduce pts` takes them all
-    Study::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}")).with_seeds(1, 1)
+    Study::from_toml(name, &changed(text)).unwrap_or_else(|error| panic!("{error}")).with_seeds(1, 1)
 }
 
 /// The goodput at every point, in bit/s, with what varies there.
 fn goodputs(name: &str) -> Vec<(String, f64)> {
-    goodputs_where(name, |_| true)
+    goodputs_where(&study(name), |_| true)
 }
 
 /// The same at the points whose cases are meant.
-fn goodputs_where(name: &str, is_meant: impl Fn(Option<&str>) -> bool) -> Vec<(String, f64)> {
-    let study = study(name);
+fn goodputs_where(study: &Study, is_meant: impl Fn(Option<&str>) -> bool) -> Vec<(String, f64)> {
     let points = study.points();
     let runs: Vec<_> =
-        runs_of(&study).into_iter().filter(|run| is_meant(points[run.point].case.as_deref())).collect();
-    let records = run_all(&Simulator::default(), &study, &runs, None, &Progress::begin(&Silence, 0), |_| ())
+        runs_of(study).into_iter().filter(|run| is_meant(points[run.point].case.as_deref())).collect();
+    let records = run_all(&Simulator::default(), study, &runs, None, &Progress::begin(&Silence, 0), |_| ())
         .unwrap_or_else(|error| panic!("{error}"));
     let label = |record: &RunRecord| match (&record.case, record.values.first()) {
         (Some(case), None) => case.clone(),
@@ -37,7 +35,7 @@ fn goodputs_where(name: &str, is_meant: impl Fn(Option<&str>) -> bool) -> Vec<(S
         (None, value) => value.map_or(String::new(), |(_, value)| value.clone()),
     };
     let goodput = |record: &RunRecord| {
-        assert_eq!(record.failure, None, "{name}: {}", label(record));
+        assert_eq!(record.failure, None, "{}", label(record));
         record.outcome.as_ref().map_or(f64::NAN, |outcome| outcome.metrics[&Metric::Goodput])
     };
     records.iter().map(|record| (label(record), goodput(record))).collect()
@@ -138,8 +136,13 @@ fn figure_6_the_gain_is_lost_when_the_service_time_nears_the_legs_round_trip() {
 
 #[test]
 fn figure_7_the_first_nodes_matter_most() {
+    // Eighteen points, and each is the same after half of the time.
+    let study = study_with("fig7", |text| {
+        assert_eq!(text.matches("\"100 s\"").count(), 2);
+        text.replace("\"100 s\"", "\"50 s\"")
+    });
     let of = |meant: &str| -> Vec<f64> {
-        goodputs_where("fig7", |case| case == Some(meant)).into_iter().map(|(_, goodput)| goodput).collect()
+        goodputs_where(&study, |case| case == Some(meant)).into_iter().map(|(_, goodput)| goodput).collect()
     };
     // The paper finds one and two about equal and a fall beyond, and blames the service times; at 100 µs
     // a node they cost a thousandth of the round trip, and with windows that bound every leg alike each
