@@ -64,7 +64,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// A pair that does not share a bottleneck.
-    fn apart(now: Time) -> Self {
+    pub fn apart(now: Time) -> Self {
         Evidence { score: -ENOUGH, apart_until: Some(now + APART) }
     }
 

@@ -1,7 +1,6 @@
 //! Where the gateway and hosts meet of which nothing is measured.
 use super::Gateway;
-use crate::unsplit::{Shown, Traffic};
-use core::net::IpAddr;
+use crate::unsplit::{Found, Shown, Traffic};
 use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::Packet;
@@ -33,13 +32,14 @@ impl Gateway {
         let Some(aggregate) = self.access.aggregate(group) else { return };
         let Some((shortest, rate)) = aggregate.window.path() else { return };
         let shown = Shown { rtt, shortest, rate, hosts: aggregate.parts.len() };
-        if let Some((host, group)) = self.unmeasured.on_round_trip(now, (group, aggregate.since), shown) {
-            self.join_unmeasured(now, host, group);
+        if let Some(found) = self.unmeasured.on_round_trip(now, (group, aggregate.since), shown) {
+            self.join_unmeasured(now, found);
         }
     }
 
     /// A host of which nothing is measured is served with a group whose queue it was found to share.
-    fn join_unmeasured(&mut self, now: Time, address: IpAddr, into: u32) {
+    fn join_unmeasured(&mut self, now: Time, found: Found) {
+        let Found { host: address, group: into, .. } = found;
         let policies = &self.config.policies[..self.in_force];
         let Some(aggregated) = policies.iter().position(|policy| policy.aggregate.is_some()) else { return };
         // The group may have become part of another one since it was last heard of.
@@ -55,7 +55,7 @@ impl Gateway {
             aggregate.make_room();
         }
         self.counters.bottlenecks_found += 1;
-        if let Some(gone) = self.unmeasured.join(now, address, host) {
+        if let Some(gone) = self.unmeasured.join(now, found, host) {
             self.part_unmeasured(now, gone);
         }
         self.access.wake(into);
@@ -110,7 +110,7 @@ mod tests {
         let group = served(&mut gateway, now);
         let window = |gateway: &Gateway| gateway.access.aggregate(group).unwrap().window();
         let before = window(&gateway);
-        gateway.join_unmeasured(now, [10, 0, 0, 9].into(), group);
+        gateway.join_unmeasured(now, Found::of([10, 0, 0, 9].into(), group));
         assert_eq!(gateway.access.hosts_of(group).len(), 2);
         assert!(window(&gateway) > before, "there is room for it");
         assert_eq!(gateway.counters.bottlenecks_found, 1);
@@ -130,7 +130,7 @@ mod tests {
     fn nobody_joins_a_group_that_is_no_more() {
         let (mut gateway, now) = (gateway(), Time::from_secs(1));
         let group = served(&mut gateway, now);
-        gateway.join_unmeasured(now, [10, 0, 0, 9].into(), group + 7);
+        gateway.join_unmeasured(now, Found::of([10, 0, 0, 9].into(), group + 7));
         assert!(gateway.access.find([10, 0, 0, 9].into()).is_none());
         assert_eq!(gateway.counters.bottlenecks_found, 0);
     }

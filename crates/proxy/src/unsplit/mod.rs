@@ -13,7 +13,7 @@ pub use codel::codel_spacing;
 pub use flow_id::FlowId;
 pub(crate) use queues::{Next, Queues};
 pub(crate) use under_way::UnderWay;
-pub(crate) use unmeasured::{Shown, Unmeasured};
+pub(crate) use unmeasured::{Found, Shown, Unmeasured};
 
 /// What of the traffic toward the access side waits for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

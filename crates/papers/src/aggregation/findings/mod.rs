@@ -1,7 +1,8 @@
-//! What the paper states, beside ours: the problem (Figures 1 to 4), the proxy (Figures 9, 11 and 12), and how flows share (Figures 5 and 10).
+//! What the paper states, beside ours: the problem (Figures 1 to 4), the proxy (Figures 9 and 11), stalls (Figure 12), and how flows share (Figures 5 and 10).
 mod problem;
 pub(super) mod proxy;
 mod sharing;
+mod stalls;
 
 use super::Runs;
 use shorthaul_observe::{Finding, RunRecord};
@@ -27,8 +28,8 @@ pub(super) fn all(runs: &Runs) -> Vec<Finding> {
     of("fig10", &sharing::joining);
     of("fig11", &|records| proxy::windows(records, beside("fig11-knee")));
     of("fig11-knee", &proxy::knee_by_bunching);
-    of("fig12", &|records| proxy::stalls(records, beside("fig12-causes")));
-    of("fig12-uplink", &proxy::silences);
+    of("fig12", &|records| stalls::stalls(records, beside("fig12-causes")));
+    of("fig12-uplink", &stalls::silences);
     found
 }
 
