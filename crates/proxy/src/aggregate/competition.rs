@@ -92,9 +92,14 @@ pub(super) struct Competition {
 }
 
 impl Competition {
-    /// Somebody competes on a path whose own round trip is `own_rtt`; the window is this many bytes, of so many connections with such
-    /// segments.
-    pub fn new(now: Time, own_rtt: Duration, window: u64, (connections, mss): (u64, u32)) -> Self {
+    /// Somebody competes on a path whose own round trip is `own_rtt`; the window is this many bytes, and grows as in slow start up to `most`, of so
+    /// many connections with such segments.
+    pub fn new(
+        now: Time,
+        own_rtt: Duration,
+        (window, most): (u64, u64),
+        (connections, mss): (u64, u32),
+    ) -> Self {
         let connections = connections.clamp(1, MOST);
         Competition {
             own_rtt,
@@ -105,7 +110,7 @@ impl Competition {
             clean: 0,
             at_once: connections,
             control: control(now, window / connections, mss),
-            starting: Some((window, 2 * window)),
+            starting: Some((window, most.max(window))),
             losses: 0,
             answered_at: now,
             limited: false,
@@ -125,7 +130,8 @@ impl Competition {
         (connections, mss): (u64, u32),
         look_after: Duration,
     ) -> Self {
-        let mut competition = Competition::new(now, own_rtt, window * LEFT / 100, (connections, mss));
+        let window = window * LEFT / 100;
+        let mut competition = Competition::new(now, own_rtt, (window, window), (connections, mss));
         competition.starting = None;
         competition.of_losses = true;
         competition.wait = look_after;
@@ -338,7 +344,7 @@ mod tests {
     fn many_connections_answer_each_for_its_own_part() {
         let start = Time::from_secs(1);
         let rtt = Duration::from_millis(50);
-        let mut many = Competition::new(start, rtt, 100_000, (4, MSS));
+        let mut many = Competition::new(start, rtt, (100_000, 100_000), (4, MSS));
         many.starting = None;
         assert!((99_000..=100_000).contains(&many.window()), "{}", many.window());
         (0..3).for_each(|_| many.on_lost(start, rtt));

@@ -161,8 +161,8 @@ pub struct AggregateConfig {
         schemars(range(min = 0.0))
     )]
     pub headroom: f64,
-    /// Where somebody else fills the bottleneck's queue on another way into it, a window that follows competes, by losses, until nobody does
-    /// any more. Without, it keeps its part of the queue short and yields.
+    /// Where somebody else fills the bottleneck's queue on another way into it, and has more than half of the link, a window that follows competes, by
+    /// losses, until nobody does any more. Without, it keeps its part of the queue short and yields.
     pub compete: bool,
     /// Find out which hosts share a bottleneck, and serve those together: where a queue stands, a host is held back for a moment, and it is seen whose
     /// queue becomes shorter.
@@ -220,7 +220,7 @@ impl Default for AggregateConfig {
         AggregateConfig {
             clamp: Clamp::Auto,
             headroom: 15.0,
-            compete: false,
+            compete: true,
             find_bottlenecks: false,
             prefix_v4: None,
             prefix_v6: None,

@@ -1,8 +1,8 @@
 //! Whether somebody else fills the bottleneck's queue: what our rate does when our window changes a little.
 //!
 //! Alone behind a bottleneck that is full, a window that is a little smaller has a shorter queue and the same rate. Beside somebody who fills
-//! the queue whatever we do, rates are shares of it: with the window falls the rate. So the window is a few percent larger and smaller by turns,
-//! in an order drawn at random, and the rates of both are compared. (Goyal et al., "Elasticity detection", SIGCOMM 2022, ask the traffic
+//! the queue whatever we do, rates are shares of it: with the window falls the rate. Of who has the part s of a link, the rate follows the
+//! window by 1 - s. So the window is larger and smaller by turns, in an order drawn at random, and the rates of both are compared. (Goyal et al., "Elasticity detection", SIGCOMM 2022, ask the traffic
 //! of others, by its answer to pulses of ours.) A link whose rate varies, a window that follows it, the saw teeth of competitors: none of these
 //! keeps time with the draw, so all that they do is that it takes longer to be certain. Without a queue a rate follows the window, too: a set of
 //! turns counts as the link's own answer only where round trips show one.
@@ -12,18 +12,38 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_types::Time;
 
-/// The window is larger and smaller by so many thousandths in all, a segment at least: a quarter of that above what it follows, for a longer queue harms,
-/// too, and the rest below, where the link is still full without others.
-const SWING: u64 = 160;
+/// By how much the window changes, and what follows from that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Swing {
+    /// It is larger by so many thousandths, a segment at least, or smaller by so many.
+    above: u64,
+    below: u64,
+    /// What it follows stays the same for a set: its rates would make it larger.
+    stays: bool,
+    /// Of a turn, the first round trip shows what was sent before. What is delivered in the rest is at least so many segments.
+    segments: u64,
+    /// The part of a change that the rate follows where others count; less is nothing.
+    shared: f64,
+    /// How far from that it is at least.
+    margin: f64,
+}
+
+/// To find out whether somebody has more than half of the link: the window is large enough for the link all the time, even where it varies.
+pub(super) const RAISED: Swing =
+    Swing { above: 500, below: 0, stays: true, segments: 16, shared: 0.5, margin: 0.1 };
+/// To find out whether somebody is there still: a longer queue harms, so the larger part is below, where the link is full without others.
+pub(super) const AROUND: Swing =
+    Swing { above: 40, below: 120, stays: false, segments: 48, shared: 0.25, margin: 0.1 };
+
 /// How long it is either: so long, or half as long again, and all that doubled, so often that it is two round trips or more.
 const TURN: Duration = Duration::from_millis(8);
 const LENGTHS: u32 = 20;
-/// Of a turn, the first round trip shows what was sent before. What is delivered in the rest is at least so many segments.
-const SEGMENTS: u64 = 48;
 /// Turns that are compared with each other: what becomes larger or smaller all the time is the same in both kinds.
 const SET: usize = 4;
 /// Windows of fewer segments cannot change by so little.
 const LEAST: u64 = 8;
+/// They may be made larger where that takes less, in seconds.
+const MOST_TAKES: f64 = 0.25;
 /// A set counts only if the window that follows the path differed by less than this many thousandths.
 const STEADY: u64 = 400;
 /// Of the window, in thousandths, that is on its way on average where it is the window that limits.
@@ -36,10 +56,7 @@ const QUEUE: u32 = 120;
 const UNNOTICED: Duration = Duration::from_millis(2);
 /// A set says no more than this.
 const CLIP: f64 = 4.0;
-/// The part of a change of the window that the rate follows where others are; alone it is nothing.
-const SHARED: f64 = 0.25;
-/// How far from that it is at least, and in standard errors.
-const AT_LEAST: f64 = 0.1;
+/// How far from what is in doubt the mean of the sets is at least, in standard errors.
 const CERTAIN: f64 = 2.0;
 
 /// A time in which the window is larger, or smaller.
@@ -115,10 +132,14 @@ fn length_of(place: u32) -> Duration {
 /// What is known of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Elasticity {
+    swing: Option<Swing>,
     /// How long turns are: [`length_of`] it.
     length: u32,
-    /// How much larger it is in one kind than in the other, in bytes.
-    swing: u64,
+    /// How much larger it is in the one kind, and smaller in the other, in bytes.
+    above: u64,
+    below: u64,
+    /// What the window follows in this set, where that stays.
+    base: Option<u64>,
     turn: Option<Turn>,
     /// The turns of this set that are over: their rates, and windows.
     over: Vec<Over>,
@@ -141,41 +162,47 @@ pub(super) enum Link {
 impl Elasticity {
     /// A window as it is now.
     pub fn of(&self, window: u64) -> u64 {
+        let window = self.base.unwrap_or(window);
         match &self.turn {
-            Some(turn) if turn.is_larger => window + self.swing / 4,
-            Some(_) => window.saturating_sub(self.swing * 3 / 4),
+            Some(turn) if turn.is_larger => window.saturating_add(self.above),
+            Some(_) => window.saturating_sub(self.below),
             None => window,
         }
     }
 
-    /// Nothing is looked for: the window is what it follows.
+    /// Nothing is looked for: the window is what it follows. What was found counts no more.
     pub fn rest(&mut self) {
-        self.turn = None;
-        self.forget();
+        *self = Elasticity { length: self.length, ..Elasticity::default() };
     }
 
-    /// What was found counts no more: the window is of another kind from now on.
-    pub fn forget(&mut self) {
-        *self = Elasticity {
-            length: self.length,
-            swing: self.swing,
-            turn: self.turn.take(),
-            ..Elasticity::default()
-        };
+    /// The part of a change of the window that the rate follows, as far as the sets say.
+    pub fn follows(&self) -> f64 {
+        self.mean.clamp(0.0, 1.0)
     }
 
     /// Something was delivered over a path of this round trip, which was `own_rtt` at its shortest, with `in_flight` bytes on their way
-    /// before; the window that follows the path is `window`, with segments of `mss` bytes. Says what the sets do, once for each.
+    /// before; the window that follows the path is `window`, with segments of `mss` bytes, and changes by `swing`. Says what the sets do, once for
+    /// each.
     pub fn on_delivery(
         &mut self,
         now: Time,
+        swing: Swing,
         (bytes, in_flight): (u64, u64),
         (window, mss): (u64, u32),
         (rtt, own_rtt): (Duration, Duration),
     ) -> Link {
+        if self.swing != Some(swing) {
+            self.rest();
+            self.swing = Some(swing);
+        }
         let mss = u64::from(mss.max(1));
+        // Who has yielded nearly all is asked with a window that can change, where that is no queue that anybody notices long.
+        let least = LEAST * mss;
+        let least_takes = rtt.as_secs_f64() * least as f64 / window.max(1) as f64;
+        let followed = if swing.stays && least_takes < MOST_TAKES { window.max(least) } else { window };
+        let window = self.base.unwrap_or(followed);
         let segments = (window / mss).max(1);
-        let needed = rtt + (rtt * SEGMENTS as u32 / segments.min(SEGMENTS) as u32);
+        let needed = rtt + (rtt * swing.segments as u32 / segments.min(swing.segments) as u32);
         // It stays, unless it is too short, or twice as long as it has to be.
         while self.length + 1 < LENGTHS && length_of(self.length) < needed {
             self.length += 1;
@@ -188,11 +215,17 @@ impl Elasticity {
             self.turn = None;
             return Link::Unknown;
         }
-        self.swing = (window * SWING / 1000).max(mss);
+        (self.above, self.below) = ((window * swing.above / 1000).max(mss), window * swing.below / 1000);
         let number = now.as_nanos() / length.as_nanos() as u64;
         let mut found = Link::Unknown;
         if self.turn.is_none_or(|turn| (turn.number, turn.length) != (number, length)) {
-            found = self.end_turn(number, length, own_rtt);
+            found = self.end_turn(number, length, own_rtt, swing);
+            if self.over.is_empty() {
+                let begins = swing.stays && number.is_multiple_of(SET as u64);
+                // Who yields while it is asked has nothing left to compare.
+                let kept = self.base.map_or(0, |base| base / 4 * 3);
+                self.base = if begins { Some(followed.max(kept)) } else { self.base };
+            }
             let from = now + rtt;
             self.turn = Some(Turn {
                 number,
@@ -213,12 +246,14 @@ impl Elasticity {
         found
     }
 
-    fn end_turn(&mut self, next: u64, length: Duration, own_rtt: Duration) -> Link {
+    fn end_turn(&mut self, next: u64, length: Duration, own_rtt: Duration, by: Swing) -> Link {
         let place = (next.wrapping_sub(1) % SET as u64) as usize;
         let turn = self.turn.take().filter(|turn| turn.length == length && turn.number + 1 == next);
         let over = turn.filter(|_| place == self.over.len()).and_then(|turn| {
             let window = turn.windows?.1;
-            let swing = self.swing as f64 / window.max(1) as f64;
+            // Of the mean of both kinds.
+            let swing = (self.above + self.below) as f64
+                / (window as f64 + self.above as f64 / 2.0 - self.below as f64 / 2.0).max(1.0);
             let rtt = turn.waited.checked_div(turn.deliveries as u32)?;
             Some(Over { is_larger: turn.is_larger, rate: turn.rate()?, window, swing, rtt })
         });
@@ -245,7 +280,7 @@ impl Elasticity {
         // Without a queue a rate is what the window makes it, and nobody fills anything.
         let stands = mean_rtt > own_rtt * QUEUE / 100 + UNNOTICED;
         self.add(if stands { follows.clamp(-CLIP, CLIP) } else { 0.0 });
-        self.says()
+        self.says(by)
     }
 
     fn add(&mut self, value: f64) {
@@ -258,14 +293,14 @@ impl Elasticity {
         self.squares += before * (value - self.mean);
     }
 
-    fn says(&self) -> Link {
+    fn says(&self, by: Swing) -> Link {
         if self.sets < LEAST_SETS {
             return Link::Unknown;
         }
         let square_error = self.squares / (self.sets - 1.0) / self.sets;
-        let beyond = self.mean - SHARED;
+        let beyond = self.mean - by.shared;
         // A few sets may agree by chance.
-        let within = (CERTAIN * CERTAIN * square_error).max(AT_LEAST * AT_LEAST);
+        let within = (CERTAIN * CERTAIN * square_error).max(by.margin * by.margin);
         match beyond * beyond > within {
             true if beyond > 0.0 => Link::Shared,
             true => Link::Alone,
@@ -296,6 +331,17 @@ mod tests {
     /// A link of `rate` bytes a second, in whose queue somebody else keeps `others` bytes, which vary by `noise` of the whole; our window follows
     /// the path at `window` bytes. What is said in the first `seconds`, and when.
     fn said(rate: f64, window: u64, seconds: u64, others: impl Fn(f64) -> f64) -> Vec<(f64, Link)> {
+        asked(AROUND, rate, window, seconds, others).0
+    }
+
+    /// The same with another swing, and the part of a change that the rate follows at last.
+    fn asked(
+        swing: Swing,
+        rate: f64,
+        window: u64,
+        seconds: u64,
+        others: impl Fn(f64) -> f64,
+    ) -> (Vec<(f64, Link)>, f64) {
         let step = 0.001;
         let mut elasticity = Elasticity::default();
         let (mut sent, mut found, mut rest): (VecDeque<u64>, _, _) = (VecDeque::new(), Vec::new(), 0.0);
@@ -303,6 +349,7 @@ mod tests {
         for number in 0..seconds * 1000 {
             let at = number as f64 * step;
             let ours = elasticity.of(window);
+            assert!(swing.below > 0 || ours >= window, "{ours}");
             sent.push_back(ours);
             // What is delivered now is of the window a round trip ago.
             let then = sent[sent.len().saturating_sub((rtt / step) as usize + 1)];
@@ -314,12 +361,12 @@ mod tests {
             let now = Time::from_nanos(1_000_000_000 + (at * 1e9) as u64);
             let rtt = Duration::from_nanos((rtt * 1e9) as u64);
             let own_rtt = Duration::from_nanos((OWN_RTT * 1e9) as u64);
-            match elasticity.on_delivery(now, (bytes, then), (window, MSS), (rtt, own_rtt)) {
+            match elasticity.on_delivery(now, swing, (bytes, then), (window, MSS), (rtt, own_rtt)) {
                 Link::Unknown => {}
                 link => found.push((at, link)),
             }
         }
-        found
+        (found, elasticity.follows())
     }
 
     /// Between 0 and 1, as if by chance, another one every 40 ms.
@@ -353,6 +400,43 @@ mod tests {
     }
 
     #[test]
+    fn a_larger_window_shows_the_part_of_the_link_that_we_have() {
+        let rate = 2_500_000.0;
+        for (ours, others, says) in [
+            (90_000, 0.0, Link::Alone),
+            (120_000, 40_000.0, Link::Alone),
+            (30_000, 90_000.0, Link::Shared),
+            (10_000, 110_000.0, Link::Shared),
+        ] {
+            let noise = 0.1 * others;
+            let (said, follows) =
+                asked(RAISED, rate, ours, 30, |at| others + noise * (2.0 * chance(at) - 1.0));
+            assert!(!said.is_empty() && said.iter().all(|(_, link)| *link == says), "{ours}: {said:?}");
+            // On average over both windows, a quarter of a swing apart.
+            let part = 1.0 - ours as f64 * 1.25 / (ours as f64 * 1.25 + others);
+            assert!((follows - part).abs() < 0.15, "{ours} beside {others}: {follows}, {part}");
+        }
+    }
+
+    #[test]
+    fn who_yields_while_it_is_asked_keeps_most_of_the_window() {
+        let mut elasticity = Elasticity::default();
+        let rtt = Duration::from_millis(100);
+        let base = 100 * u64::from(MSS);
+        let mut of = |step: u32, window: u64| {
+            let now = Time::from_secs(1) + Duration::from_millis(10) * step;
+            elasticity.on_delivery(now, RAISED, (u64::from(MSS), window), (window, MSS), (rtt, rtt));
+            elasticity.of(window)
+        };
+        let windows: Vec<u64> = (0..400).map(|step| of(step, base)).collect();
+        assert!(windows.contains(&base) && windows.contains(&(base * 3 / 2)), "{windows:?}");
+        // A set later three quarters are left, and no less in the next one than three quarters of these.
+        let windows: Vec<u64> = (400..600).map(|step| of(step, base / 10)).collect();
+        assert!(windows[0] >= base && windows.contains(&(base * 3 / 4)), "{windows:?}");
+        assert!(windows.iter().all(|window| *window >= base * 9 / 16), "{windows:?}");
+    }
+
+    #[test]
     fn small_windows_are_what_they_follow() {
         let mut elasticity = Elasticity::default();
         let now = Time::from_secs(1);
@@ -360,7 +444,7 @@ mod tests {
             let now = now + Duration::from_millis(30) * round;
             let window = (LEAST - 1) * u64::from(MSS);
             let rtt = Duration::from_millis(30);
-            let said = elasticity.on_delivery(now, (window, window), (window, MSS), (rtt, rtt));
+            let said = elasticity.on_delivery(now, AROUND, (window, window), (window, MSS), (rtt, rtt));
             assert_eq!(said, Link::Unknown);
             assert_eq!(elasticity.of(window), window);
         }

@@ -6,7 +6,7 @@
 //! its own); `served` (a host, served by the control block of its group); `part` (what hosts have of their own
 //! in the aggregate, and whose turn it is among them); `memory` (how a host's memory is shared out);
 //! `window` (fixed or found), `losses` (those that last), `competition` (a window beside others that
-//! fill the queue), `elasticity` (whether there are any), `stride` (whose turn), `skipack` (losses across connections), `window_share`
+//! fill the queue), `elasticity` (whether there are any), `rivals` (when that is asked), `stride` (whose turn), `skipack` (losses across connections), `window_share`
 //! (what the wired senders are offered), `uplink` (what mobile hosts are), `beyond` (what wired senders are whose queue stands
 //! beyond the gateway). The registry of hosts and groups is
 //! `access_side`; the gateway calls all this from `gateway/aggregation`.
@@ -23,6 +23,7 @@ mod member;
 mod members;
 mod memory;
 mod part;
+mod rivals;
 mod served;
 mod skipack;
 mod stride;

@@ -1,8 +1,8 @@
 //! The window that a mobile host's connections share, fixed or found.
 use super::competition::Competition;
 use super::config::{AggregateConfig, Clamp};
-use super::elasticity::{Elasticity, Link};
 use super::losses::Losses;
+use super::rivals::{Advice, Delivered, Rivals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -32,6 +32,9 @@ const LEAST: u64 = 100;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(32);
 
+/// A host uploads where round trips wait for one part of so many of the path's own in the other direction; not to be certain of anything, four times that.
+const UPLOADS: u32 = 16;
+
 /// So often losses that do not end are answered by a drain of all alone.
 const MOST_DRAINS: u32 = 1;
 
@@ -42,9 +45,7 @@ pub(crate) struct SharedWindow {
     /// Whether it competes.
     competes: bool,
     /// Whether anybody does.
-    elasticity: Elasticity,
-    /// The round trip of late.
-    rtt: Option<Duration>,
+    rivals: Rivals,
     /// The window beside somebody who cannot be shaped, while there is one.
     competition: Option<Competition>,
     losses: Losses,
@@ -106,8 +107,7 @@ impl SharedWindow {
         SharedWindow {
             clamp,
             competes: config.compete,
-            elasticity: Elasticity::default(),
-            rtt: None,
+            rivals: Rivals::default(),
             competition: None,
             losses: Losses::default(),
             lost_at: Time::ZERO,
@@ -163,7 +163,7 @@ impl SharedWindow {
 
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
-        let clamp = self.elasticity.of(self.followed());
+        let clamp = self.rivals.of(self.followed());
         (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
     }
 
@@ -178,30 +178,32 @@ impl SharedWindow {
 
     /// Looks whether somebody else fills the queue, and competes if so.
     fn watch(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
-        if !self.competes {
-            return;
-        }
         let Delivery { now, bytes, rtt, .. } = delivery;
-        self.rtt = self.rtt.map_or(rtt, |before| Some((before * 7 + rtt.unwrap_or(before)) / 8));
-        let own_rtt = match &self.clamp {
-            Size::Auto(auto) if !auto.is_starting() && !self.has_others => auto.path().min_rtt(),
-            _ => None,
-        };
-        let Some(rtts) = self.rtt.zip(own_rtt) else { return self.elasticity.rest() };
-        let window = (self.followed(), mss);
-        let link = self.elasticity.on_delivery(now, (bytes, in_flight), window, rtts);
+        if !self.competes || self.answers_losses() {
+            return self.rivals.rest(now);
+        }
+        let window = self.followed();
         let Size::Auto(auto) = &mut self.clamp else { return };
-        let (rtt, own_rtt) = rtts;
-        match (link, &self.competition) {
-            (Link::Shared, None) => {
-                let connections = (self.connections, mss);
-                self.competition = Some(Competition::new(now, own_rtt, auto.window(), connections));
-                self.elasticity.forget();
+        // Where the host uploads, its rate varies with the queue of that, too. Several hosts would take each other for competitors.
+        let uploads = |own: Duration| auto.beside() > own / UPLOADS;
+        let may_ask = |own: &Duration| !auto.is_starting() && !self.has_others && !uploads(*own * 4);
+        let advice = match auto.shortest().filter(may_ask) {
+            Some(own_rtt) => {
+                let delivered = Delivered { now, bytes, in_flight, rtt, own_rtt, window, mss };
+                self.rivals.on_delivery(delivered, auto.is_contested() && !uploads(own_rtt))
             }
-            (Link::Alone, Some(competition)) if !competition.is_of_losses() => {
-                auto.on_uncontested(now, rtt, competition.window());
-                self.competition = None;
-                self.elasticity.forget();
+            None => {
+                self.rivals.rest(now);
+                Advice::End
+            }
+        };
+        match (advice, auto.shortest()) {
+            (Advice::Compete(larger), Some(own_rtt)) => {
+                let windows = (window, (window as f64 * larger) as u64);
+                self.competition = Some(Competition::new(now, own_rtt, windows, (self.connections, mss)));
+            }
+            (Advice::End, Some(own_rtt)) if self.competition.take().is_some() => {
+                auto.on_uncontested(now, rtt.unwrap_or(own_rtt), window);
             }
             _ => {}
         }
@@ -248,7 +250,7 @@ impl SharedWindow {
             && self.competition.as_ref().is_some_and(|competition| competition.is_forgotten(now))
         {
             self.competition = None;
-            self.elasticity.forget();
+            self.rivals.forget(now);
         }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);
@@ -346,6 +348,7 @@ impl SharedWindow {
     /// Others are served with this window, too, that had one of `window` bytes. What was found for each may not be right for all.
     pub fn join(&mut self, now: Time, window: u64) {
         let competition = self.competition.take().map(|competition| competition.window());
+        self.rivals.rest(now);
         let Size::Auto(auto) = &mut self.clamp else { return };
         if let Some(rtt) = auto.path().min_rtt() {
             auto.on_uncontested(now, rtt, window + competition.unwrap_or(auto.window()));
@@ -425,7 +428,10 @@ impl SharedWindow {
         self.of_outage = OfOutage { lost, delivered: 2 * in_flight };
         match &mut self.competition {
             Some(competition) if competition.is_of_losses() => competition.on_timeout(now),
-            _ => self.competition = None,
+            _ => {
+                self.competition = None;
+                self.rivals.forget(now);
+            }
         }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_link_back(now);

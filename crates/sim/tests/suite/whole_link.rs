@@ -173,7 +173,7 @@ fn a_rate_that_is_known_is_that_of_the_wire_whatever_the_segments() {
 fn what_is_not_split_shares_the_link_and_the_short_queue() {
     for other in ["cubic", "bbr"] {
         let direct = run(&beside("split = false", other));
-        let today = run(&beside(&not_split(""), other));
+        let yields = run(&beside(&not_split("aggregate = { compete = false }"), other));
         let all = run(&beside(&not_split("traffic = \"all\""), other));
         let [split, whole] = ["split", "whole"].map(|name| rate(&all, name));
         assert!(jain(&[split, whole]) >= 0.98, "{other}: {split} beside {whole} Mbit/s");
@@ -185,7 +185,7 @@ fn what_is_not_split_shares_the_link_and_the_short_queue() {
         let alone = run(&without_pages(&beside(&not_split("traffic = \"all\""), other)));
         let [split_alone, whole] = ["split", "whole"].map(|name| rate(&alone, name));
         assert!(whole >= 0.95 * (split_alone + whole) / 2.0, "{other}: {whole} beside {split_alone} Mbit/s");
-        assert!(split >= 1.2 * rate(&today, "split"), "{other}: today it yields");
+        assert!(split >= 1.2 * rate(&yields, "split"), "{other}: without, it yields");
         let usual = queue_p95(&direct);
         for (run, bound) in [(&alone, 0.25), (&all, 0.6)] {
             let queue = queue_p95(run);
@@ -264,6 +264,33 @@ fn what_was_found_of_a_host_of_which_nothing_is_split_is_found_again() {
     let found: Vec<u64> = together.iter().filter(|(_, hosts)| *hosts == 2).map(|(at, _)| *at).collect();
     // It is asked while it has half of what the other has.
     assert!(found.len() == 2 && found[0] < 30 && found[1] > found[0] + 60, "{together:?}");
+}
+
+/// Others fill a deep queue by a way that the gateway does not hold: a download by the gateway has its part of the link, and pages come soon.
+#[test]
+fn who_fills_the_queue_elsewhere_leaves_a_download_its_part() {
+    let deep = |aggregate: &str| {
+        let text = beside(&not_split(aggregate), "cubic").replace("150 kB", "750 kB");
+        run(&text)
+    };
+    let (yields, competes) = (deep("aggregate = { compete = false }"), deep(""));
+    let (without, split) = (rate(&yields, "split"), rate(&competes, "split"));
+    assert!(without < 5.0, "{without} Mbit/s: nothing to mend");
+    assert!(split > 7.0 && split < 13.0, "{split} Mbit/s, and {without} without");
+    let pages = (mean_page(&competes), mean_page(&yields));
+    assert!(pages.0 < 1.1 * pages.1, "{pages:?} s");
+}
+
+#[test]
+fn where_nobody_else_is_a_window_that_would_compete_has_the_short_queue() {
+    let alone = |aggregate: &str| {
+        let text = backhaul(aggregate, &[2], &["100 us"]);
+        run(&text)
+    };
+    let (competes, yields) = (alone(""), alone("aggregate = { compete = false }"));
+    let queues = (queue_p95(&competes), queue_p95(&yields));
+    assert!(queues.0 < 20.0 && queues.1 < 20.0, "{queues:?} ms");
+    assert!(rate(&competes, "h0") > 0.99 * rate(&yields, "h0"));
 }
 
 #[test]
