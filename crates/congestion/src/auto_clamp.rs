@@ -32,6 +32,7 @@
 //!
 //! And whether round trips are long since there is a queue, or since packets wait for each other under load, is looked at in the same
 //! way: see `under_load`.
+mod contested;
 mod handover;
 mod others;
 mod round_trips;
@@ -48,6 +49,7 @@ use crate::recent_max::RecentMax;
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
+use contested::Contested;
 pub use others::Others;
 use round_trips::RoundTrips;
 use under_load::{Doubled, UnderLoad};
@@ -124,13 +126,6 @@ const SAME: Gain = Gain(1125);
 const LONGER: Gain = Gain(1250);
 /// Round trips that are shorter than this part of what they were have followed the window.
 const FOLLOWS: Gain = Gain(900);
-/// See [`AutoClamp::quickest`].
-const MEGABYTE: Bytes = Bytes(1_000_000);
-/// Rounds whose round trips are not explained, until somebody may be the reason: where they have lasted for so long, and sooner.
-const UNEXPLAINED: [u32; 2] = [4, 16];
-const UNEXPLAINED_TIME: Duration = Duration::from_secs(1);
-/// What the window makes of a round trip on a full link explains this many times that.
-const EXPLAINED: Gain = Gain(1060);
 /// For how many rounds they have to be [`LONGER`].
 const LONGER_ROUNDS: u32 = 16;
 /// The rate is the highest of this many rounds.
@@ -237,11 +232,7 @@ pub struct AutoClamp {
     doubled: Doubled,
     /// What the surplus makes of a round trip.
     surplus_rtt: Duration,
-    /// How long a megabyte takes at the best rate of late.
-    quickest: MinFilter,
-    /// Since when round trips of rounds that the window limited are longer than it explains, and for how many of them; and whether that is long.
-    unexplained: Option<(Time, u32)>,
-    is_unexplained: bool,
+    contested: Contested,
 }
 
 /// What the window does.
@@ -301,9 +292,7 @@ impl AutoClamp {
             under_load: UnderLoad::default(),
             doubled: Doubled::default(),
             surplus_rtt: Duration::ZERO,
-            quickest: MinFilter::default(),
-            unexplained: None,
-            is_unexplained: false,
+            contested: Contested::default(),
         }
     }
 
@@ -379,27 +368,6 @@ impl AutoClamp {
     pub fn take_over(&mut self, window: u64) {
         self.window = self.window.max(window).min(MAX_WINDOW);
         self.first = self.first.max(self.window);
-    }
-
-    /// The shortest round trip of the path, of late where the path may have become longer.
-    pub fn shortest(&self) -> Option<Duration> {
-        let known = self.path.min_rtt();
-        self.shortest.get().into_iter().chain(known).min()
-    }
-
-    /// Round trips stay long although the window has followed, or was smaller for a while: by themselves, or because others fill the queue.
-    pub fn is_contested(&self) -> bool {
-        let is_longer = match (self.path.min_rtt(), self.shortest()) {
-            (Some(known), Some(shortest)) => known > scaled(shortest, SAME),
-            _ => false,
-        };
-        is_longer || self.under_load.get().is_some() || self.is_unexplained
-    }
-
-    /// The rate of late is less than half of the best one of the last minute.
-    fn has_yielded(&self) -> bool {
-        let now = BitRate::from_bits_per_sec(self.recent.get().max(1)).time_to_send(MEGABYTE);
-        self.quickest.get().is_some_and(|quickest| now > 2 * quickest)
     }
 
     /// The window, in bytes.
@@ -616,17 +584,7 @@ impl AutoClamp {
             0
         };
         if limited {
-            let yielded = mean > scaled(self.shortest().unwrap_or(min_rtt), LONGER) && self.has_yielded();
-            let explained = mean <= scaled(self.full_rtt.max(min_rtt), EXPLAINED) && !yielded;
-            self.unexplained = match self.unexplained {
-                _ if explained => None,
-                Some((since, rounds)) => Some((since, rounds.saturating_add(1))),
-                None => Some((now, 1)),
-            };
-            self.is_unexplained = self.unexplained.is_some_and(|(since, rounds)| {
-                let long = now.saturating_since(since) >= UNEXPLAINED_TIME;
-                rounds >= if long { UNEXPLAINED[0] } else { UNEXPLAINED[1] }
-            });
+            self.watch_round(now, mean, min_rtt);
         }
         let looks = limited && self.is_time_to_look(mean, unqueued);
         let shortest = self.shortest().unwrap_or(min_rtt);
@@ -689,7 +647,7 @@ impl AutoClamp {
         let (Some(rate), Some(min_rtt)) = (self.path.latest_rate(), self.path.min_rtt()) else { return };
         self.recent.update(self.path.rounds(), rate.bits_per_sec());
         self.variation.on_rate(rate.bits_per_sec());
-        self.quickest.update(now, rate.time_to_send(MEGABYTE), DOUBT);
+        self.contested.on_rate(now, rate);
         let own_rtt = self.unqueued(self.own_rtt(min_rtt, self.recent.get()));
         let product = volume::in_time(self.recent.get(), own_rtt);
         if self.phase == Phase::Follow && !self.starting {

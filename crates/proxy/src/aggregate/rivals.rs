@@ -1,8 +1,8 @@
 //! Whether others fill the queue, and whether it pays to compete with them: when it is asked, and what comes of the answer.
 //!
 //! ```text
-//! asked    where round trips stay long although the window was smaller: a path that is long under load does that, too. With a window that
-//!          is larger by turns (`elasticity`), for so long as it takes to be certain, 64 round trips at most
+//! asked    where round trips stay long although the window was smaller (a path that is long under load does that, too): the window is
+//!          larger by turns (`elasticity`) until the answer is certain, or 64 round trips are over
 //! Shared   the window competes (`competition`): it grows as in slow start to what has half of the link, and is one of losses from there on
 //! ends     when turns show that nobody is there any more; or when it has less than before, which is told every five seconds
 //! again    10 s later; each answer that changed nothing doubles that, up to 160 s
@@ -112,6 +112,11 @@ impl Rivals {
     /// A window as it is now.
     pub fn of(&self, window: u64) -> u64 {
         self.elasticity.of(window)
+    }
+
+    /// Whether it is asked.
+    pub fn asks(&self) -> bool {
+        matches!(self.state, State::Asks { .. })
     }
 
     /// Nothing is asked, and the window does not compete.
@@ -279,6 +284,16 @@ mod tests {
         let [(at, Advice::End)] = given[..] else { panic!("{given:?}") };
         assert!(at < 12.0, "{at} s");
         assert_eq!(rivals.wait, 2 * WAIT[0], "later, the next time");
+    }
+
+    #[test]
+    fn what_was_asked_before_a_silence_leaves_no_window_behind() {
+        let mut rivals = Rivals::default();
+        advice(&mut rivals, (0, 2), true, 120_000, 0);
+        assert!(rivals.asks() && rivals.of(1000) > 100_000, "{}", rivals.of(1000));
+        rivals.rest(Time::from_secs(3));
+        assert!(!rivals.asks());
+        assert_eq!(rivals.of(1000), 1000);
     }
 
     #[test]

@@ -32,7 +32,8 @@ const LEAST: u64 = 100;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(32);
 
-/// A host uploads where round trips wait for one part of so many of the path's own in the other direction; not to be certain of anything, four times that.
+/// A host uploads where round trips wait in the other direction's queue for longer than one part of so many of the path's own round trip. What is asked
+/// already is given up at four times that.
 const UPLOADS: u32 = 16;
 
 /// So often losses that do not end are answered by a drain of all alone.
@@ -251,6 +252,10 @@ impl SharedWindow {
         {
             self.competition = None;
             self.rivals.forget(now);
+        }
+        // What was asked says nothing of the path after silence.
+        if in_flight == 0 && self.rivals.asks() {
+            self.rivals.rest(now);
         }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);
