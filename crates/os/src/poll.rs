@@ -24,6 +24,19 @@ pub fn wait_any_readable<'a>(
     wait(&mut polled.collect::<Vec<_>>(), Some(timeout))
 }
 
+/// Waits until `reads` can be read from, or `writes` be written to, for at most `timeout`; says which can. A connection that was begun can be written to
+/// when it is there, or has failed.
+pub fn wait_either(
+    reads: BorrowedFd<'_>,
+    writes: BorrowedFd<'_>,
+    timeout: Duration,
+) -> io::Result<[bool; 2]> {
+    let mut polled =
+        [PollFd::from_borrowed_fd(reads, PollFlags::IN), PollFd::from_borrowed_fd(writes, PollFlags::OUT)];
+    wait(&mut polled, Some(timeout))?;
+    Ok(polled.map(|fd| !fd.revents().is_empty()))
+}
+
 /// Whether the peer of a connection has closed or reset it.
 pub fn has_ended(socket: &impl AsFd) -> io::Result<bool> {
     let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
@@ -90,6 +103,23 @@ mod tests {
         assert_eq!(readable(), [true, false]);
         waker.clear();
         assert_eq!(readable(), [false, false]);
+    }
+
+    #[test]
+    fn either_of_two_is_told() {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (idle, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let waker = Waker::new().unwrap();
+        let wait = |reads: BorrowedFd<'_>, writes: BorrowedFd<'_>| {
+            wait_either(reads, writes, Duration::ZERO).unwrap()
+        };
+        assert_eq!(wait(near.as_fd(), idle.as_fd()), [false, true]);
+        drop(far);
+        assert_eq!(wait(near.as_fd(), idle.as_fd()), [true, true], "its end can be read");
+        // What is full cannot be written to.
+        idle.set_nonblocking(true).unwrap();
+        while io::Write::write(&mut &idle, &[0; 65_536]).is_ok() {}
+        assert_eq!(wait(waker.as_fd(), idle.as_fd()), [false, false]);
     }
 
     #[test]

@@ -4,10 +4,12 @@ use linux_raw_sys::net::{
 };
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with, sockopt,
+};
 use shorthaul_types::Bytes;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// The value of a system call that returns −1 on failure.
@@ -167,6 +169,17 @@ pub fn receive_urgent_byte(socket: &impl AsFd) -> io::Result<Option<u8>> {
     Ok((got == 1).then_some(byte[0]))
 }
 
+/// Begins a connection that nobody waits for: it can be written to when it is there, or has failed (`take_error`).
+pub fn begin_to_connect(target: SocketAddr) -> io::Result<TcpStream> {
+    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &target) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Ends a connection with a reset at once, whoever else has its socket: what RFC 9293 calls ABORT.
 pub fn abort(socket: &impl AsFd) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
@@ -189,6 +202,31 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn what_is_begun_comes_about_or_says_why_not() {
+        let wait = |socket: &TcpStream| {
+            let (idle, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+            let long = std::time::Duration::from_secs(60);
+            assert!(crate::poll::wait_either(idle.as_fd(), socket.as_fd(), long).unwrap()[1]);
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let begun = begin_to_connect(target).unwrap();
+        wait(&begun);
+        assert!(begun.take_error().unwrap().is_none());
+        assert_eq!(begun.local_addr().unwrap(), listener.accept().unwrap().1);
+        drop(listener);
+        // Loopback refuses while it is asked, or right after.
+        let refused = match begin_to_connect(target) {
+            Ok(begun) => {
+                wait(&begun);
+                begun.take_error().unwrap().unwrap()
+            }
+            Err(error) => error,
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
