@@ -1,7 +1,7 @@
 //! What must hold for any datagram that comes to those who ask for relays and those who answer.
 
 use shorthaul_relay::discovery::{
-    Arrival, Bound, HOP_LIMIT, Identity, Key, Keyring, Load, Message, Prober, Question, Responder,
+    Arrival, Bound, HOP_LIMIT, Handshake, Identity, Key, Keyring, Load, Message, Prober, Question, Responder,
     ResponderConfig, Retry,
 };
 use shorthaul_types::{Seed, Time};
@@ -55,6 +55,7 @@ fn ask(bytes: &[u8], keys: &Keyring) {
         destination: Some(([10, 0, 0, 9], 7007).into()),
         relays: vec![node],
         target: Some(([10, 0, 0, 9], 443).into()),
+        handshake: Handshake::AtOnce,
         cookie: None,
     };
     let mut prober = Prober::new(Time::ZERO, keys.clone(), question, Retry::default(), Seed(1));
@@ -62,6 +63,10 @@ fn ask(bytes: &[u8], keys: &Keyring) {
     let mut sent = 0;
     while let Some(deadline) = prober.poll_timeout() {
         let _ = prober.handle_datagram(now, bytes);
+        if prober.poll_handshake().is_some() {
+            let comes_about = bytes.len().is_multiple_of(2);
+            prober.handle_handshake(now, comes_about.then_some(Duration::from_millis(30)));
+        }
         while prober.poll_transmit(now).is_some() {
             sent += 1;
         }

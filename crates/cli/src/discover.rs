@@ -14,7 +14,8 @@ use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
-    By, Facts, Finder, FinderConfig, Key, Keyring, PORT, Ranking, Retry, Selection, Survey,
+    By, Facts, Finder, FinderConfig, Handshake, Key, Keyring, PORT, Ranking, Retry, SILENT_LOOKS, Selection,
+    Survey,
 };
 use shorthaul_types::{BitRate, Bytes, format_duration};
 
@@ -188,13 +189,15 @@ pub fn run(args: &Args) -> Result<()> {
         port: args.port,
         directories: args.directories.open()?,
         retry: Retry::default(),
+        // Nobody waits for a session: a responder has a second, however busy it is.
+        unknown: Handshake::IfSilent,
         facts: facts.clone(),
         ..FinderConfig::new(args.keys.read()?)
     })?;
     for error in finder.listed().1 {
         eprintln!("{error}");
     }
-    let (survey, by) = survey(&finder, target, args)?;
+    let survey = survey(&finder, target, args)?;
     let view = survey.view();
     let Some(rtt) = view.rtt else {
         bail!(
@@ -204,7 +207,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     };
     let listed = finder.listed().0.len();
-    if by == By::Handshake && view.relays.is_empty() && listed == 0 {
+    if survey.by == Some(By::Handshake) && view.relays.is_empty() && listed == 0 {
         bail!(
             "nobody of this network answered, so nothing is known of ways but that {target} is {} away: is the secret the \
              network's (whoever has another one hears nothing), does `shorthaul respond` run there, and may UDP port {} pass?",
@@ -231,31 +234,22 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What rounds of probing found, and how the way to the target was measured.
-fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<(Survey, By)> {
-    let (mut survey, mut by) = (Survey::default(), By::Responder);
+/// What rounds of probing found.
+fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<Survey> {
+    let mut survey = Survey::default();
+    let is_alone = finder.listed().0.is_empty();
     for round in 0..args.rounds {
         let began = Instant::now();
-        // Once it is known that there is no responder, it is not asked again.
-        if round > 0 && survey.rtts.is_empty() {
+        finder.round(target, &mut survey).context("no probe can be sent")?;
+        // Who is not there does not come, and without a responder and a directory nobody is left to be asked.
+        let is_silent = survey.by == Some(By::Handshake) && survey.rounds >= SILENT_LOOKS;
+        let is_over = survey.rtts.is_empty() || (is_alone && is_silent);
+        if is_over || round + 1 == args.rounds {
             break;
         }
-        finder.round(target, &mut survey).context("no probe can be sent")?;
-        if round + 1 < args.rounds {
-            std::thread::sleep(args.interval.saturating_sub(began.elapsed()));
-        }
+        std::thread::sleep(args.interval.saturating_sub(began.elapsed()));
     }
-    if survey.rtts.is_empty() {
-        (survey, by) = (Survey::default(), By::Handshake);
-        for _ in 0..args.rounds {
-            finder.round_without_responder(target, &mut survey).context("no probe can be sent")?;
-            if survey.rtts.is_empty() {
-                break;
-            }
-            std::thread::sleep(args.interval);
-        }
-    }
-    Ok((survey, by))
+    Ok(survey)
 }
 
 fn resolve(text: &str) -> Result<SocketAddr> {

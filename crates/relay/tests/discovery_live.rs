@@ -6,8 +6,8 @@ use shorthaul_link::LinkConfig;
 use shorthaul_planner::Policy;
 use shorthaul_relay::discovery::directory::{Directory, DirectoryError, Listed};
 use shorthaul_relay::discovery::{
-    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Name,
-    PORT, Question, Refreshing, ResponderConfig, Retry, Selection, Service, probe,
+    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Handshake, Identity, Key, Keyring, Load,
+    Name, PORT, Question, Refreshing, ResponderConfig, Retry, Selection, Service, probe,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -57,7 +57,7 @@ fn ip(lab: &Lab, host: &str) -> IpAddr {
 
 fn question(lab: &Lab) -> Question {
     let destination = Some(SocketAddr::new(ip(lab, "server"), PORT));
-    Question { destination, relays: Vec::new(), target: None, cookie: None }
+    Question { destination, relays: Vec::new(), target: None, handshake: Handshake::Never, cookie: None }
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -13,12 +14,14 @@ use shorthaul_types::{Bytes, Seed, Time};
 use super::asking::{numbers_of, whom_to_ask};
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
+use super::look::{Look, Waited};
 use super::message::{Capacity, Offer, PORT};
-use super::prober::{Found, Question, Retry};
-use super::probing::{probe, probe_and_tell, way_to};
-use super::ranking::{Facts, Ranking, Selection, View, is_worth_probing};
+use super::prober::{By, Found, Handshake, Prober, Question, Retry};
+use super::probing::{probe, probe_and_tell};
+use super::ranking::{Facts, Ranking, Selection, View};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
+use super::waiting::{ASSUMED_DISTANCE, is_worth_probing, waits_after, worth_waiting};
 use crate::learning::Candidate;
 use crate::route::Endpoint;
 
@@ -47,6 +50,8 @@ pub struct FinderConfig {
     pub table: TableConfig,
     /// How patient a round is.
     pub retry: Retry,
+    /// When a handshake measures how far a destination is of which it is not known whether it has a responder.
+    pub unknown: Handshake,
     /// What is known of ways beside their round trips.
     pub facts: Facts,
     /// When relays are used, and how many.
@@ -62,6 +67,7 @@ impl FinderConfig {
             directories: Vec::new(),
             table: TableConfig::default(),
             retry: Retry { timeout: Duration::from_millis(500), tries: 2 },
+            unknown: Handshake::AtOnce,
             facts: Facts::default(),
             selection: Selection::default(),
         }
@@ -110,6 +116,8 @@ pub struct Finder {
 struct State {
     keys: Keyring,
     table: Table,
+    /// Targets that somebody looks at.
+    looks: HashMap<SocketAddr, Arc<Look>>,
     cookie: Option<[u8; MAC_LEN]>,
     /// Responders of the relays that the directories named, and when to ask again.
     listed: Option<(Vec<SocketAddr>, Instant)>,
@@ -127,7 +135,14 @@ impl Finder {
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let table = Table::new(Time::ZERO, config.table, Seed(u64::from_ne_bytes(seed)));
         let draws = (Seed(u64::from_ne_bytes(seed)).derive("whom to ask"), 0);
-        let state = State { keys: config.keys.clone(), table, cookie: None, listed: None, draws };
+        let state = State {
+            keys: config.keys.clone(),
+            table,
+            looks: HashMap::new(),
+            cookie: None,
+            listed: None,
+            draws,
+        };
         Ok(Finder { config, epoch: Instant::now(), state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -196,7 +211,8 @@ impl Finder {
         asked.into_iter().map(|number| listed[number]).collect()
     }
 
-    /// One round of probing toward a target, added to `survey`.
+    /// One round of probing toward a target, added to `survey`. Its distance is what its responder says, or a handshake where that is sooner: both are
+    /// asked at once ([`FinderConfig::unknown`]), unless it is known which will answer.
     ///
     /// # Errors
     /// There is no socket to be had.
@@ -208,79 +224,108 @@ impl Finder {
         &self,
         target: SocketAddr,
         survey: &mut Survey,
-        early: &mut dyn FnMut(&Found),
+        early: &mut dyn FnMut(&Prober),
     ) -> io::Result<()> {
         let relays = self.to_ask(target);
-        let cookie = self.state().cookie;
-        let question = Question {
-            destination: Some(SocketAddr::new(target.ip(), self.config.port)),
-            relays,
-            target: Some(target),
-            cookie,
+        let (cookie, responder) = {
+            let state = self.state();
+            (state.cookie, state.table.has_responder(self.now(), target))
         };
+        if responder == Some(false) && relays.is_empty() {
+            // Nobody is there who could say anything of relays.
+            survey.rounds += 1;
+            return Ok(());
+        }
+        let handshake = match responder {
+            Some(true) => Handshake::IfSilent,
+            Some(false) => Handshake::AtOnce,
+            None => self.config.unknown,
+        };
+        let responder_of = SocketAddr::new(target.ip(), self.config.port);
+        let destination = (responder != Some(false)).then_some(responder_of);
+        let question = Question { destination, relays, target: Some(target), handshake, cookie };
         let findings = probe_and_tell(&self.keys(), question, self.config.retry, early)?;
+        let mut state = self.state();
         if findings.cookie.is_some() {
-            self.state().cookie = findings.cookie;
+            state.cookie = findings.cookie;
         }
+        if let (Some(by), Some(_)) = (findings.by, destination) {
+            let now = self.now();
+            state.table.learn_responder(now, target, by == By::Responder);
+        }
+        drop(state);
         survey.add(&findings);
         Ok(())
     }
 
-    /// For a destination without a responder: the distance by a handshake, and the relays of the directories, which
-    /// measure theirs in the same way.
-    ///
-    /// # Errors
-    /// There is no socket to be had.
-    pub fn round_without_responder(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
-        let relays = self.to_ask(target);
-        let Some(way) = way_to(&self.keys(), target) else { return Ok(()) };
-        let cookie = self.state().cookie;
-        let question = Question { destination: None, relays, target: Some(target), cookie };
-        let mut findings = probe(&self.keys(), question, self.config.retry)?;
-        findings.rtt = Some(way.rtt);
-        if findings.cookie.is_some() {
-            self.state().cookie = findings.cookie;
-        }
-        survey.add(&findings);
-        Ok(())
-    }
-
-    /// Looks at the way to a target once, and keeps what is seen.
+    /// Looks at the way to a target once, and keeps what is seen. If somebody does already, that is waited for.
     ///
     /// # Errors
     /// There is no socket to be had.
     pub fn look(&self, target: SocketAddr) -> io::Result<Survey> {
-        self.look_and_tell(target, &mut |_| {})
-    }
-
-    fn look_and_tell(&self, target: SocketAddr, early: &mut dyn FnMut(&Found)) -> io::Result<Survey> {
-        let mut survey = Survey::default();
-        self.round_and_tell(target, &mut survey, early)?;
-        // Handshakes with the target are worth it only where relays could be.
-        if survey.rtts.is_empty() && !self.listed().0.is_empty() {
-            self.round_without_responder(target, &mut survey)?;
+        let (look, begins) = self.state().begin(self.now(), target);
+        if begins {
+            self.carry_out(target, &look);
         }
-        self.keep(target, &survey);
-        Ok(survey)
+        match look.wait(|_| Duration::MAX, &mut |_| {}) {
+            Waited::Whole(found) => found,
+            // Whoever is so patient has all of it.
+            Waited::Part(survey) => Ok(survey),
+            Waited::Nothing => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
-    /// Looks at the way for a transfer of this size: several times if that takes hardly any time beside the transfer,
-    /// since one round trip that was held up by a queue or a busy machine puts a relay in the wrong place.
-    fn look_for(&self, target: SocketAddr, size: Bytes, early: &mut dyn FnMut(&Found)) -> io::Result<Survey> {
+    /// What a look consists of.
+    fn carry_out(&self, target: SocketAddr, look: &Arc<Look>) {
+        let mut ending = Ending { finder: self, target, look, found: None };
+        let mut survey = Survey::default();
+        let looked = self.round_and_tell(target, &mut survey, &mut |prober| look.tell(prober));
+        if looked.is_ok() {
+            self.keep(target, &survey);
+        }
+        ending.found = Some(looked.map(|()| survey));
+    }
+
+    /// Waits for a look as long as it pays for a transfer of this size, and no longer than `patience`; whoever has begun it and has waited for all of it looks again if that takes hardly any time
+    /// beside the transfer, since one round trip that was held up by a queue or a busy machine puts a relay in the wrong place.
+    fn wait_for(
+        &self,
+        target: SocketAddr,
+        (look, begins): (&Look, bool),
+        size: Bytes,
+        patience: Duration,
+        early: &mut dyn FnMut(&Found),
+    ) -> Option<io::Result<Survey>> {
         let began = Instant::now();
-        let mut survey = self.look_and_tell(target, early)?;
+        let (facts, selection) = (&self.config.facts, self.config.selection);
+        let waits = |distance: Option<(Duration, Duration)>| {
+            let (whole, known) = distance.unzip();
+            let worth = worth_waiting(size, whole.unwrap_or(ASSUMED_DISTANCE), facts, selection.policy);
+            let pays = match whole.zip(known) {
+                Some((whole, known)) => waits_after(worth, whole, known),
+                None => worth,
+            };
+            pays.min(patience)
+        };
+        let mut survey = match look.wait(waits, early) {
+            Waited::Whole(Ok(survey)) => survey,
+            Waited::Whole(Err(error)) => return Some(Err(error)),
+            Waited::Part(survey) => return Some(Ok(survey)),
+            Waited::Nothing => return None,
+        };
         let transfer = Transfer::new(Bytes(size.0.max(1)));
-        while survey.rounds < ROUNDS_MAX {
-            let ranking = Ranking::new(&survey.view(), &self.config.facts, &transfer, self.config.selection);
-            let Ok(ranking) = ranking else { break };
+        while begins && survey.rounds < ROUNDS_MAX {
+            let Ok(ranking) = Ranking::new(&survey.view(), facts, &transfer, selection) else { break };
             let time = ranking.expected().time.expected / SHARE_OF_TIME;
             if ranking.relays.is_empty() || began.elapsed() + ranking.rtt > time {
                 break;
             }
-            self.round(target, &mut survey)?;
+            if let Err(error) = self.round(target, &mut survey) {
+                return Some(Err(error));
+            }
             self.keep(target, &survey);
         }
-        Ok(survey)
+        Some(Ok(survey))
     }
 
     /// Keeps a survey in the table.
@@ -292,30 +337,30 @@ impl Finder {
 
     /// The best way for a transfer of `size` to `target`; without a size, of a large one.
     ///
-    /// What is in the table decides at once. What is not is looked for first if that can pay; otherwise the way is
-    /// direct, and for a transfer of unknown size, which may be the first of many, the table is filled meanwhile if
+    /// What is in the table decides at once. What is not is looked for first if that can pay, and no longer than that ([`worth_waiting`]); otherwise the way is
+    /// direct, and what was begun goes on for the next. For a transfer of unknown size, which may be the first of many, the table is filled meanwhile if
     /// [`Refreshing`] runs.
-    pub fn best_route(&self, target: SocketAddr, size: Option<Bytes>) -> Choice {
+    pub fn best_route(self: &Arc<Self>, target: SocketAddr, size: Option<Bytes>) -> Choice {
         self.best_route_and_tell(target, size, &mut |_| {})
     }
 
     /// The same; while relays are looked for, those that answer are told to `early`: a client that begins its handshake with
     /// a relay then has it open when the destination has answered, which is half a round trip later for a relay half-way.
     pub fn best_route_and_tell(
-        &self,
+        self: &Arc<Self>,
         target: SocketAddr,
         size: Option<Bytes>,
         early: &mut dyn FnMut(&Found),
     ) -> Choice {
-        self.route(target, size, true, early)
+        self.route(target, size, Duration::MAX, early)
     }
 
-    /// The same; where nobody `waits` until relays were looked for, that is done meanwhile if [`Refreshing`] runs.
+    /// The same; nobody waits longer than `patience` until relays were looked for. Without any, that is done meanwhile if [`Refreshing`] runs.
     fn route(
-        &self,
+        self: &Arc<Self>,
         target: SocketAddr,
         size: Option<Bytes>,
-        waits: bool,
+        patience: Duration,
         early: &mut dyn FnMut(&Found),
     ) -> Choice {
         let direct = |why: &str| Choice { hops: Vec::new(), why: why.into(), age: None, ranking: None };
@@ -323,27 +368,46 @@ impl Finder {
             return direct("relays are never to be used: go direct");
         }
         let now = self.now();
-        let (cached, silent) = {
-            let mut state = self.state();
-            (state.table.look_up(now, target), state.table.is_silent(now, target))
-        };
-        self.changed.notify_all(); // there may be something new to keep fresh
+        let mut state = self.state();
+        let (cached, silent) = (state.table.look_up(now, target), state.table.is_silent(now, target));
+        let policy = self.config.selection.policy;
         let (view, age) = match (cached, size) {
-            (Some(cached), _) => (cached.view, cached.age),
-            (None, _) if silent => return direct("nobody answered when the way was last probed: go direct"),
-            (None, None) => return direct("the way is not known yet: go direct this time"),
-            (None, Some(_)) if !waits => {
-                return direct("relays did not pay before: go direct while they are looked for");
+            (Some(cached), _) => {
+                drop(state);
+                self.changed.notify_all(); // there may be something new to keep fresh
+                (cached.view, cached.age)
             }
             (None, Some(size))
-                if !is_worth_probing(size, &self.config.facts, self.config.selection.policy) =>
+                if !silent && !patience.is_zero() && is_worth_probing(size, &self.config.facts, policy) =>
             {
-                return direct("too short a transfer to look for relays first: go direct");
+                // Before the table can say that it is due: one look is enough.
+                let (look, begins) = state.begin(now, target);
+                drop(state);
+                if begins && let Err(error) = self.look_apart(target, &look) {
+                    return direct(&format!("nobody can look for relays ({error}): go direct"));
+                }
+                match self.wait_for(target, (&look, begins), size, patience, early) {
+                    Some(Ok(survey)) => (survey.view(), Duration::ZERO),
+                    Some(Err(error)) => return direct(&format!("no probe can be sent ({error}): go direct")),
+                    None => {
+                        return direct(
+                            "looking for relays takes longer than they could save: go direct, and look on",
+                        );
+                    }
+                }
             }
-            (None, Some(size)) => match self.look_for(target, size, early) {
-                Ok(survey) => (survey.view(), Duration::ZERO),
-                Err(error) => return direct(&format!("no probe can be sent ({error}): go direct")),
-            },
+            (None, size) => {
+                drop(state);
+                self.changed.notify_all();
+                return direct(match size {
+                    _ if silent => "nobody answered when the way was last probed: go direct",
+                    None => "the way is not known yet: go direct this time",
+                    Some(_) if patience.is_zero() => {
+                        "relays did not pay before: go direct while they are looked for"
+                    }
+                    Some(_) => "too short a transfer to look for relays first: go direct",
+                });
+            }
         };
         let transfer = Transfer::new(size.filter(|size| size.0 > 0).unwrap_or(UNKNOWN_SIZE));
         match Ranking::new(&view, &self.config.facts, &transfer, self.config.selection) {
@@ -355,6 +419,18 @@ impl Finder {
             },
             Err(error) => direct(&format!("{error}: go direct")),
         }
+    }
+
+    /// Carries out a look on a thread of its own, in the network namespace of the calling one: it goes on where nobody waits for it any more.
+    fn look_apart(self: &Arc<Self>, target: SocketAddr, look: &Arc<Look>) -> io::Result<()> {
+        let (finder, theirs) = (Arc::clone(self), Arc::clone(look));
+        let looks = move || finder.carry_out(target, &theirs);
+        let begun = thread::Builder::new().name("looking".into()).spawn(looks);
+        if let Err(error) = &begun {
+            self.state().looks.remove(&target);
+            look.end(Err(io::Error::new(error.kind(), error.to_string())));
+        }
+        begun.map(drop)
     }
 
     /// Probes what is due, or waits a little for something to be.
@@ -372,6 +448,36 @@ impl Finder {
         if !wait.is_zero() {
             drop(self.changed.wait_timeout(state, wait));
         }
+    }
+}
+
+impl State {
+    /// The look at a target that goes on, or a new one, which whoever is told so carries out.
+    fn begin(&mut self, now: Time, target: SocketAddr) -> (Arc<Look>, bool) {
+        if let Some(look) = self.looks.get(&target) {
+            return (Arc::clone(look), false);
+        }
+        self.table.begins(now, target);
+        let look = Arc::new(Look::default());
+        self.looks.insert(target, Arc::clone(&look));
+        (look, true)
+    }
+}
+
+/// Ends a look for all who wait, also where it panics.
+struct Ending<'a> {
+    finder: &'a Finder,
+    target: SocketAddr,
+    look: &'a Look,
+    found: Option<io::Result<Survey>>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        // Who comes now finds the table filled, and who has waited may look again.
+        self.finder.state().looks.remove(&self.target);
+        let found = self.found.take();
+        self.look.end(found.unwrap_or_else(|| Err(io::Error::other("the look was given up"))));
     }
 }
 
@@ -435,7 +541,8 @@ impl Finder {
         let relays = nodes.iter().map(|(session, _)| responder(*session)).collect();
         let farthest = nodes.iter().map(|(_, round_trip)| *round_trip).max().unwrap_or_default();
         let cookie = self.state().cookie;
-        let question = Question { destination: None, relays, target: None, cookie };
+        let question =
+            Question { destination: None, relays, target: None, handshake: Handshake::Never, cookie };
         let retry = Retry { timeout: 2 * farthest + ASKED_WITHIN, tries: 1 };
         let Ok(findings) = probe(&self.keys(), question, retry) else { return vec![None; nodes.len()] };
         if findings.cookie.is_some() {
@@ -449,12 +556,17 @@ impl Finder {
     }
 
     /// The ways to `host:port` that may be taken by a session that is expected to carry so much, from what is known already; where that
-    /// can pay, and the session `waits` for that, relays are looked for first.
-    pub(crate) fn candidates(&self, destination: &str, size: Option<Bytes>, waits: bool) -> Vec<Candidate> {
+    /// can pay, and within the session's `patience`, relays are looked for first.
+    pub(crate) fn candidates(
+        self: &Arc<Self>,
+        destination: &str,
+        size: Option<Bytes>,
+        patience: Duration,
+    ) -> Vec<Candidate> {
         let direct = Candidate::by(Vec::new());
         let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
         let Some(target) = target else { return vec![direct] };
-        let choice = self.route(target, size, waits, &mut |_| {});
+        let choice = self.route(target, size, patience, &mut |_| {});
         let Some(ranking) = &choice.ranking else { return vec![direct] };
         let age = choice.age.unwrap_or_default();
         let mut ways = vec![Candidate { legs: vec![ranking.rtt], ..direct }];
@@ -474,42 +586,4 @@ impl Finder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::discovery::{AnsweringConfig, AnsweringSockets, Identity, Key, Load as Told, ResponderConfig};
-    use shorthaul_types::BitRate;
-
-    #[test]
-    fn nodes_tell_how_they_are_when_they_are_asked_and_who_is_gone_does_not() {
-        let keys = Keyring::single(Key::new([7; 32]));
-        let answering = |address: &str, active: u32| {
-            let address: SocketAddr = address.parse().unwrap();
-            let relay = Identity::relay(SocketAddr::new(address.ip(), 7001), "n");
-            let responder = ResponderConfig::new(keys.clone(), Some(relay));
-            let config = AnsweringConfig { listen: address, ..AnsweringConfig::new(responder, false) };
-            let capacity = Some(Capacity { rate: BitRate::from_bits_per_sec(90_000_000), active });
-            let load =
-                Told { service_time: Duration::ZERO, buffer: 1, sessions: 9, capacity, overloaded: false };
-            AnsweringSockets::bind(config).unwrap().answer(move || load).unwrap()
-        };
-        let first = answering("127.0.0.1:0", 2);
-        let port = first.address().port();
-        let second = answering(&format!("127.0.0.2:{port}"), 5);
-        let finder = Finder::new(FinderConfig { port, ..FinderConfig::new(keys.clone()) }).unwrap();
-        let ask = |hosts: &[&str]| {
-            // As long as a machine that is busy may take.
-            let node = |host: &&str| (format!("{host}:7001").parse().unwrap(), Duration::from_secs(5));
-            let loads = finder.loads(&hosts.iter().map(node).collect::<Vec<_>>());
-            loads.iter().map(|load| load.map(|load| (load.strength, load.sessions))).collect::<Vec<_>>()
-        };
-        assert_eq!(ask(&["127.0.0.1", "127.0.0.2"]), [Some((9e7, 2.0)), Some((9e7, 5.0))]);
-        drop(second);
-        let finder = Finder::new(FinderConfig { port, ..FinderConfig::new(keys.clone()) }).unwrap();
-        let short = Duration::from_millis(200);
-        let loads = finder.loads(
-            &[([127, 0, 0, 1], 7001).into(), ([127, 0, 0, 2], 7001).into()]
-                .map(|node: SocketAddr| (node, short)),
-        );
-        assert!(loads[0].is_some() && loads[1].is_none(), "{loads:?}");
-    }
-}
+mod tests;

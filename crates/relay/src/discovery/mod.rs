@@ -5,8 +5,8 @@
 //! Reading order: [`Key`] and [`Cookies`] (who is believed), [`Message`] (what is said), [`Rations`] (how much is answered), [`Responder`] (who answers),
 //! [`Prober`] (who asks); those own no socket and no clock. [`AnsweringSockets`], [`Answering`] and [`probe`] (the same on sockets),
 //! [`Survey`] (several rounds together), [`Ranking`] (what a relay is worth, and whether to use one), [`directory`] (who
-//! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
-//! target).
+//! knows relays beside the way), [`Table`] (what is known of destinations), [`worth_waiting`] (how long a session waits for more),
+//! [`Finder`] (all of it: the best way to a target).
 mod answering;
 mod asking;
 mod chain;
@@ -14,6 +14,7 @@ pub mod directory;
 mod finder;
 mod key;
 mod limiter;
+mod look;
 mod message;
 mod prober;
 mod probing;
@@ -22,6 +23,7 @@ mod rations;
 mod responder;
 mod survey;
 mod table;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -40,11 +42,13 @@ pub use message::{
     Service, Unreadable,
 };
 pub use prober::{
-    ASKED_MAX, Findings, Found, Ignored, ONWARD_TRIES, Prober, Question, Retry, lingering, while_it_measures,
+    ASKED_MAX, By, Findings, Found, Handshake, Ignored, ONWARD_TRIES, Prober, Question, Retry,
+    beyond_handshake, lingering, while_it_measures,
 };
-pub use probing::{By, Distance, probe, probe_and_tell, way_to};
-pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, is_worth_probing, rank};
+pub use probing::{Distance, probe, probe_and_tell, way_to};
+pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, rank};
 pub use rations::{Limits, ONWARD_AGE, ONWARD_MAX, Rations, Told};
 pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};
 pub use survey::{Survey, Surveyed, median};
-pub use table::{Cached, Sight, Table, TableConfig};
+pub use table::{Cached, RESPONDER_AGE, SILENT_LOOKS, Sight, Table, TableConfig};
+pub use waiting::{ASSUMED_DISTANCE, is_worth_probing, waits_after, worth_waiting};

@@ -24,8 +24,22 @@ pub struct Question {
     pub relays: Vec<SocketAddr>,
     /// Where sessions would go: relays that are asked are to measure the way to there.
     pub target: Option<SocketAddr>,
+    /// When the distance of the target is measured by a handshake with it.
+    pub handshake: Handshake,
     /// A cookie from an earlier round.
     pub cookie: Option<[u8; MAC_LEN]>,
+}
+
+/// When a round measures how far its target is by a TCP handshake, beside asking the destination's responder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handshake {
+    /// Never: the responder tells it, or nobody asks for it.
+    #[default]
+    Never,
+    /// When the first attempt has failed: a responder is known to be there.
+    IfSilent,
+    /// At once: nobody waits for a responder that is not there.
+    AtOnce,
 }
 
 /// How patient a round is.
@@ -59,8 +73,10 @@ pub struct Found {
 /// What a round found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
-    /// The round-trip time to the destination; `None` if it did not answer (then nothing on the way counts either).
+    /// The round-trip time to the destination; `None` if it did not answer.
     pub rtt: Option<Duration>,
+    /// What told that. Relays on the way count only where the responder did.
+    pub by: Option<By>,
     /// Relays, nearest first, each once.
     pub relays: Vec<Found>,
     /// The cookie for the next round.
@@ -89,15 +105,26 @@ pub enum Ignored {
     Late,
 }
 
+/// What told a round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A responder, which acknowledged a probe.
+    Responder,
+    /// A TCP handshake with the target itself.
+    Handshake,
+}
+
 /// The side of discovery that asks: one round of it, without socket or clock (section 4 of the paper: "PTS
 /// Node Discovery").
 ///
 /// The round ends when the destination has acknowledged a probe and a moment has passed for those whose answers were
-/// overtaken. If it does not in time, what was collected is discarded and the probe retransmitted.
+/// overtaken. If it does not in time, what was collected on the way is discarded and the probe retransmitted. Where a handshake
+/// measures the distance meanwhile, the responder has a round trip to answer in, and what relays beside the way said counts
+/// without it.
 ///
-/// A driver sends what [`poll_transmit`](Self::poll_transmit) gives, hands in what comes, and calls
-/// [`handle_timeout`](Self::handle_timeout) when [`poll_timeout`](Self::poll_timeout) has passed, until there are
-/// [`findings`](Self::findings).
+/// A driver sends what [`poll_transmit`](Self::poll_transmit) gives, shakes hands with what [`poll_handshake`](Self::poll_handshake)
+/// gives, hands in what comes, and calls [`handle_timeout`](Self::handle_timeout) when [`poll_timeout`](Self::poll_timeout) has
+/// passed, until there are [`findings`](Self::findings).
 #[derive(Debug)]
 pub struct Prober {
     keys: Keyring,
@@ -111,13 +138,28 @@ pub struct Prober {
     /// What makes messages of this attempt ours: changes with every attempt and challenge.
     attempt: u64,
     attempts: u64,
+    /// When the questions of this attempt were queued.
+    asked_at: Time,
     acknowledged: Option<Duration>,
+    handshake: Shaking,
     found: Vec<Found>,
     asked: Vec<Asked>,
     outbox: VecDeque<(SocketAddr, Body)>,
     /// When the attempt has failed, or the round is over.
     deadline: Time,
     done: bool,
+}
+
+/// How far the handshake of a round is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shaking {
+    /// It has not begun, and may never.
+    NotYet,
+    /// It is to begin.
+    Wanted,
+    UnderWay,
+    Took(Duration),
+    Failed,
 }
 
 /// How long a round goes on after the destination, which is `rtt` away, has answered: a moment for those whose answers were overtaken, and twice its round
@@ -127,6 +169,11 @@ pub fn lingering(rtt: Duration, is_waiting: bool) -> Duration {
         false => (rtt / 16).clamp(Duration::from_millis(1), Duration::from_millis(20)),
         true => (rtt * 2).max(Duration::from_millis(200)),
     }
+}
+
+/// How much longer than a handshake with its host a responder may take: it is a program, and perhaps a busy one, and whoever has no cookie yet is challenged first.
+pub fn beyond_handshake(rtt: Duration) -> Duration {
+    rtt.max(Duration::from_millis(20))
 }
 
 /// How long after its answer a relay is asked again that begins to measure: that takes a round trip of the way on, which is hardly longer than the whole
@@ -146,6 +193,8 @@ struct Asked {
     settled: bool,
     /// Distinguishes its answers from those of other relays.
     attempt: u64,
+    /// Where it accepts sessions, once it has answered.
+    session: Option<SocketAddr>,
 }
 
 impl Prober {
@@ -157,6 +206,7 @@ impl Prober {
             again_at: None,
             settled: false,
             attempt: 0,
+            session: None,
         });
         let mut prober = Prober {
             asked: asked.collect(),
@@ -169,7 +219,9 @@ impl Prober {
             tries: 0,
             attempt: 0,
             attempts: 0,
+            asked_at: now,
             acknowledged: None,
+            handshake: Shaking::NotYet,
             found: Vec::new(),
             outbox: VecDeque::new(),
             deadline: now,
@@ -186,12 +238,39 @@ impl Prober {
 
     /// What the round found; `None` as long as it goes on.
     pub fn findings(&self) -> Option<Findings> {
-        if !self.done {
-            return None;
+        self.done.then(|| self.findings_so_far())
+    }
+
+    /// What it would have found if it were over now.
+    pub fn findings_so_far(&self) -> Findings {
+        let mut relays = self.counting();
+        relays.sort_by_key(|found| (found.rtt, found.offer.session));
+        let by = match self.acknowledged {
+            Some(_) => Some(By::Responder),
+            None => self.distance().map(|_| By::Handshake),
+        };
+        Findings { rtt: self.distance(), by, relays, cookie: self.cookie, tries: self.tries }
+    }
+
+    /// The relays that count: none without the destination's distance, and none on the way without its responder's answer.
+    fn counting(&self) -> Vec<Found> {
+        let asks_responder = self.question.destination.is_some();
+        if (asks_responder || self.measures()) && self.distance().is_none() {
+            return Vec::new();
         }
         let mut relays = self.found.clone();
-        relays.sort_by_key(|found| (found.rtt, found.offer.session));
-        Some(Findings { rtt: self.acknowledged, relays, cookie: self.cookie, tries: self.tries })
+        if asks_responder && self.acknowledged.is_none() {
+            forget_the_way(&mut relays, &self.asked, |asked| asked.session.is_some());
+        }
+        relays
+    }
+
+    /// How far the destination is, as far as that is known by now.
+    pub fn distance(&self) -> Option<Duration> {
+        match self.handshake {
+            Shaking::Took(rtt) => self.acknowledged.or(Some(rtt)),
+            _ => self.acknowledged,
+        }
     }
 
     fn new_attempt(&mut self) -> u64 {
@@ -201,28 +280,47 @@ impl Prober {
 
     /// Asks everybody (again), with a timeout of its own.
     fn next_try(&mut self, now: Time) {
-        if self.tries == self.retry.tries || (self.question.destination.is_none() && self.asked.is_empty()) {
+        let asks_nobody = self.question.destination.is_none() && self.asked.is_empty();
+        if self.tries == self.retry.tries || (asks_nobody && !self.measures()) {
             self.done = true;
             return;
         }
         self.deadline = now + self.retry.timeout * 2u32.saturating_pow(self.tries);
         self.tries += 1;
-        self.ask_all();
+        let begins = match self.question.handshake {
+            Handshake::Never => false,
+            Handshake::IfSilent => self.tries > 1 || self.question.destination.is_none(),
+            Handshake::AtOnce => true,
+        };
+        if begins && self.measures() && self.handshake == Shaking::NotYet {
+            self.handshake = Shaking::Wanted;
+        }
+        self.ask_all(now);
     }
 
-    /// Discards what was collected, and queues the questions.
-    fn ask_all(&mut self) {
+    /// Whether the distance is, or will be, measured by a handshake.
+    fn measures(&self) -> bool {
+        self.question.handshake != Handshake::Never && self.question.target.is_some()
+    }
+
+    /// Discards what was collected on the way, and queues the questions. Relays that were asked themselves and have told all that they know are
+    /// not asked again.
+    fn ask_all(&mut self, now: Time) {
+        self.asked_at = now;
         self.attempt = self.new_attempt();
         self.acknowledged = None;
-        self.found.clear();
         self.outbox.clear();
+        forget_the_way(&mut self.found, &self.asked, |asked| asked.settled);
         if let Some(destination) = self.question.destination {
             self.outbox.push_back((destination, Body::Path));
         }
         for index in 0..self.asked.len() {
+            if self.asked[index].settled {
+                continue;
+            }
             let attempt = self.new_attempt();
             self.asked[index] =
-                Asked { tries: 0, again_at: None, settled: false, attempt, ..self.asked[index] };
+                Asked { tries: 0, again_at: None, session: None, attempt, ..self.asked[index] };
             self.ask(index);
         }
     }
@@ -255,6 +353,29 @@ impl Prober {
         Some((to, message.sign(&self.keys)))
     }
 
+    /// The target to shake hands with now, if the round wants that: what came of it is handed to
+    /// [`handle_handshake`](Self::handle_handshake).
+    pub fn poll_handshake(&mut self) -> Option<SocketAddr> {
+        if self.done || self.handshake != Shaking::Wanted {
+            return None;
+        }
+        self.handshake = Shaking::UnderWay;
+        self.question.target
+    }
+
+    /// The handshake took so long, or came to nothing.
+    pub fn handle_handshake(&mut self, now: Time, took: Option<Duration>) {
+        if self.done {
+            return;
+        }
+        let first = self.distance().is_none();
+        self.handshake = took.map_or(Shaking::Failed, Shaking::Took);
+        if took.is_some() {
+            self.linger(now, first);
+        }
+        self.finish_if_settled(now);
+    }
+
     /// A datagram came.
     ///
     /// # Errors
@@ -273,12 +394,16 @@ impl Prober {
         }
         let rtt = now.saturating_since(Time::from_nanos(message.timestamp));
         match message.body {
-            Body::Challenge => self.on_challenge(&message)?,
+            Body::Challenge => self.on_challenge(now, &message)?,
             Body::Acknowledge => {
-                let first = self.acknowledged.is_none();
+                let (known, first) = (self.distance().is_some(), self.acknowledged.is_none());
                 self.acknowledged = Some(self.acknowledged.map_or(rtt, |first| first.min(rtt)));
                 self.cookie = Some(message.cookie);
-                self.linger(now, first);
+                self.linger(now, !known);
+                if first {
+                    // What it overtook is waited for, also where a handshake was there before.
+                    self.deadline = self.deadline.max(now + lingering(rtt, false));
+                }
             }
             Body::Available(offer) => {
                 self.cookie = Some(message.cookie);
@@ -300,22 +425,26 @@ impl Prober {
 
     /// Everything is asked again, with the cookie: that is the same attempt, only proven. Twice in a round, since the
     /// cookie may have become stale meanwhile, and no more.
-    fn on_challenge(&mut self, message: &Message) -> Result<(), Ignored> {
+    fn on_challenge(&mut self, now: Time, message: &Message) -> Result<(), Ignored> {
         if self.cookie == Some(message.cookie) || self.challenged >= 2 {
             return Err(Ignored::Late);
         }
         self.challenged += 1;
         self.cookie = Some(message.cookie);
-        self.ask_all();
+        self.ask_all(now);
+        // Where a handshake was sooner, those that are asked again have as long as they would have had.
+        self.linger(now, true);
         Ok(())
     }
 
     /// A relay that was asked itself answered.
     fn on_answer(&mut self, now: Time, index: usize, offer: Offer, rtt: Duration) {
         let wants_way = self.question.target.is_some() && offer.onward == Onward::Unknown;
+        let whole = self.distance();
         let asked = &mut self.asked[index];
+        asked.session = Some(offer.session);
         if wants_way && asked.tries < ONWARD_TRIES {
-            asked.again_at = Some(now + while_it_measures(self.acknowledged.unwrap_or(rtt)));
+            asked.again_at = Some(now + while_it_measures(whole.unwrap_or(rtt)));
         } else {
             asked.settled = true;
             asked.again_at = None;
@@ -344,22 +473,33 @@ impl Prober {
         Ok(())
     }
 
-    /// The destination has answered: those whose answers were overtaken have a moment left, and those that were asked
+    /// The destination has answered, or a handshake has: those whose answers were overtaken have a moment left, and those that were asked
     /// themselves twice its round trip.
     fn linger(&mut self, now: Time, first: bool) {
-        let Some(rtt) = self.acknowledged else { return };
-        let wait = lingering(rtt, self.is_waiting());
+        let Some(rtt) = self.distance() else { return };
+        let until = now + lingering(rtt, self.is_waiting());
         // Only the first answer sets the time: whoever plays back the others draws nothing out.
-        self.deadline = if first { now + wait } else { self.deadline.min(now + wait) };
+        self.deadline = if first { until } else { self.deadline.min(until) };
+        if self.question.destination.is_some() && self.acknowledged.is_none() {
+            self.deadline = self.deadline.max(self.asked_at + rtt + beyond_handshake(rtt));
+        }
     }
 
     fn is_waiting(&self) -> bool {
         self.asked.iter().any(|asked| !asked.settled)
     }
 
-    /// Without a destination to wait for, the round is over when all have answered.
+    /// Without a responder to wait for, the round is over when all have answered, or nothing of that can count any more.
     fn finish_if_settled(&mut self, now: Time) {
-        if self.question.destination.is_none() && !self.is_waiting() {
+        if self.question.destination.is_some() {
+            return;
+        }
+        let is_over = match self.handshake {
+            Shaking::Wanted | Shaking::UnderWay => false,
+            Shaking::Failed => true,
+            Shaking::NotYet | Shaking::Took(_) => !self.is_waiting(),
+        };
+        if is_over {
             self.deadline = now;
             self.done = true;
         }
@@ -378,18 +518,14 @@ impl Prober {
         if now < self.deadline {
             return;
         }
-        let answered = match self.question.destination {
-            Some(_) => self.acknowledged.is_some(),
-            None => !self.found.is_empty(),
+        let answered = match self.question.destination.is_some() || self.measures() {
+            true => self.distance().is_some(),
+            false => !self.found.is_empty(),
         };
         if answered {
             self.done = true;
         } else {
             self.next_try(now);
-            if self.done {
-                // Nothing on the way counts without the destination's answer.
-                self.found.clear();
-            }
         }
     }
 
@@ -398,4 +534,12 @@ impl Prober {
         let again = self.asked.iter().filter_map(|asked| asked.again_at).min();
         (!self.done).then(|| again.map_or(self.deadline, |again| again.min(self.deadline)))
     }
+}
+
+/// Keeps nothing but what relays have said that were asked themselves, if they are `kept`.
+fn forget_the_way(found: &mut Vec<Found>, asked: &[Asked], kept: impl Fn(&Asked) -> bool) {
+    found.retain_mut(|found| {
+        (found.on_path, found.hops) = (false, None);
+        asked.iter().any(|asked| kept(asked) && asked.session == Some(found.offer.session))
+    });
 }

@@ -268,29 +268,6 @@ fn way_on(found: &Found, whole: Duration) -> Option<Duration> {
     }
 }
 
-/// Whether a round of probing first, which takes a round trip, can pay for a transfer of this size: a relay half-way
-/// would have to save more than that. The distance does not matter much, since all of it is counted in round trips.
-///
-/// Section 4 of the paper: "use of PTS for short sessions (small data transfer) is not justified" if nodes are looked for
-/// first, since direct takes 3/2 round trips to set up, and probing and then going direct 5/2.
-pub fn is_worth_probing(size: Bytes, facts: &Facts, policy: Policy) -> bool {
-    let whole = Duration::from_millis(100);
-    let least = match policy {
-        Policy::Always => return true,
-        Policy::Never => return false,
-        Policy::Gain(least) => least,
-    };
-    let transfer = Transfer::new(Bytes(size.0.max(1)));
-    let times = || -> Result<(f64, f64), PlanError> {
-        let model = model::by_name(&facts.model)?;
-        let seconds = |path: Path| Ok(path.forecast(&*model, &transfer)?.time.expected.as_secs_f64());
-        let leg = facts.leg(whole, whole);
-        let direct = seconds(Path::direct(leg))?;
-        Ok((direct, seconds(Path::evenly_split(&leg, 1, Relay::default()))?))
-    };
-    times().is_ok_and(|(direct, split)| direct >= least * (split + whole.as_secs_f64()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,21 +344,16 @@ mod tests {
     }
 
     #[test]
-    fn short_transfers_go_direct_and_are_not_worth_a_probe() {
+    fn short_transfers_go_direct() {
         let middle = view(&[found(4, 40)]);
         for facts in [Facts::default(), figure_5()] {
             assert!(ranking(&middle, &facts, 5_000).chosen().is_empty());
             assert!(ranking(&middle, &facts, 5_000_000).chosen().len() == 1);
-            let worth = |size| is_worth_probing(Bytes(size), &facts, Policy::default());
-            assert!(!worth(5_000) && !worth(30_000), "{facts:?}");
-            assert!(worth(10_000_000), "{facts:?}");
-            assert!(is_worth_probing(Bytes(1), &facts, Policy::Always));
-            assert!(!is_worth_probing(Bytes(10_000_000), &facts, Policy::Never));
         }
     }
 
     #[test]
-    fn before_anything_is_known_round_trips_decide_and_a_megabyte_is_worth_a_probe() {
+    fn before_anything_is_known_round_trips_decide() {
         let facts = Facts::default();
         let gain = |at| {
             let ranking = ranking(&view(&[found(4, at)]), &facts, 1_000_000_000);
@@ -394,10 +366,6 @@ mod tests {
             gain(40),
             gain(60)
         );
-        let worth = |size: &u64| is_worth_probing(Bytes(*size), &facts, Policy::default());
-        let least = (1..1_000).map(|kilobytes| kilobytes * 1_000).find(worth);
-        println!("from {least:?} bytes on");
-        assert!(least.is_some_and(|least| (100_000..1_000_000).contains(&least)), "{least:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::message::Onward;
-use super::prober::{Findings, Found};
+use super::prober::{By, Findings, Found};
 use super::ranking::View;
 
 /// What several rounds of probing found together.
@@ -12,6 +12,8 @@ pub struct Survey {
     pub rounds: u32,
     /// Round-trip times to the destination, one for each round in which it answered.
     pub rtts: Vec<Duration>,
+    /// What told them: its responder, if that ever answered.
+    pub by: Option<By>,
     /// Relays that ever answered, nearest first.
     pub relays: Vec<Surveyed>,
 }
@@ -30,6 +32,10 @@ impl Survey {
     pub fn add(&mut self, findings: &Findings) {
         self.rounds += 1;
         self.rtts.extend(findings.rtt);
+        self.by = match self.by {
+            Some(By::Responder) => self.by,
+            by => findings.by.or(by),
+        };
         for found in &findings.relays {
             match self.position(found.offer.session) {
                 Some(at) => {
@@ -91,7 +97,8 @@ mod tests {
             on_path: true,
         };
         let relays = rtts.iter().map(found).collect();
-        Findings { rtt: whole.map(Duration::from_millis), relays, cookie: None, tries: 1 }
+        let by = whole.map(|_| By::Responder);
+        Findings { rtt: whole.map(Duration::from_millis), by, relays, cookie: None, tries: 1 }
     }
 
     #[test]
@@ -107,5 +114,14 @@ mod tests {
         assert_eq!(view.relays[0].offer.onward, way, "what was once measured is kept");
         assert_eq!((survey.rounds, survey.rtts.len(), survey.relays[0].rtts.len()), (3, 2, 2));
         assert_eq!(median(&survey.relays[0].rtts), Some(Duration::from_millis(20)));
+        // A responder that answered once is there, whatever told the distance before and after.
+        let by_handshake = Findings { by: Some(By::Handshake), ..round(&[], Some(80), Onward::Unknown) };
+        let mut other = Survey::default();
+        let told = [&by_handshake, &round(&[], None, way), &round(&[], Some(80), way), &by_handshake];
+        let by = told.map(|findings| {
+            other.add(findings);
+            other.by
+        });
+        assert_eq!(by, [By::Handshake, By::Handshake, By::Responder, By::Responder].map(Some));
     }
 }

@@ -7,6 +7,11 @@ use shorthaul_types::{Seed, Time};
 use super::limiter::{Allowance, Bucket};
 use super::ranking::View;
 
+/// After so many looks in a row without an answer of its responder, a destination is taken for one without: a single probe may be lost.
+pub const SILENT_LOOKS: u32 = 2;
+/// How long that is believed until it is asked again.
+pub const RESPONDER_AGE: Duration = Duration::from_secs(600);
+
 /// What is kept of destinations, and how it is kept fresh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableConfig {
@@ -74,6 +79,8 @@ struct Entry<S> {
     due_at: Time,
     /// Rounds in a row in which the destination did not answer.
     failures: u32,
+    /// Rounds in a row in which it did, and its responder did not; and when the last of these was. `None` if it never answered or is not known.
+    silence: Option<(u32, Time)>,
 }
 
 /// What a table says of a destination.
@@ -130,6 +137,31 @@ impl<S: Sight> Table<S> {
         entry.due_at = now + wait.min(max_age);
     }
 
+    /// Somebody looks at a target, so that its turn comes later.
+    pub fn begins(&mut self, now: Time, target: SocketAddr) {
+        let wait = self.jittered();
+        if let Some(entry) = self.entries.get_mut(&target) {
+            entry.due_at = now + wait;
+        }
+    }
+
+    /// A target answered a look that asked its responder, which did or did not answer, too.
+    pub fn learn_responder(&mut self, now: Time, target: SocketAddr, answered: bool) {
+        let Some(entry) = self.note(now, target) else { return };
+        let before = entry.silence.map_or(0, |(looks, _)| looks);
+        entry.silence = Some((if answered { 0 } else { before + 1 }, now));
+    }
+
+    /// Whether a target has a responder, as far as that is known.
+    pub fn has_responder(&self, now: Time, target: SocketAddr) -> Option<bool> {
+        match self.entries.get(&target)?.silence? {
+            (0, _) => Some(true),
+            (looks, at) => {
+                (looks >= SILENT_LOOKS && now.saturating_since(at) < RESPONDER_AGE).then_some(false)
+            }
+        }
+    }
+
     /// Whether a target did not answer when it was last probed, and need not be probed again yet.
     pub fn is_silent(&self, now: Time, target: SocketAddr) -> bool {
         self.entries.get(&target).is_some_and(|entry| entry.failures > 0 && now < entry.due_at)
@@ -150,6 +182,7 @@ impl<S: Sight> Table<S> {
             used_at: now,
             due_at: now,
             failures: 0,
+            silence: None,
         });
         Some(entry)
     }
@@ -169,10 +202,7 @@ impl<S: Sight> Table<S> {
         if !self.traffic.take(now, self.config.traffic) {
             return None;
         }
-        let wait = self.jittered();
-        if let Some(entry) = self.entries.get_mut(&target) {
-            entry.due_at = now + wait;
-        }
+        self.begins(now, target);
         Some(target)
     }
 
@@ -289,6 +319,37 @@ mod tests {
         let mut none = self::table(TableConfig { destinations: 0, ..TableConfig::default() }, 1);
         none.store(now, target(1), view());
         assert_eq!((none.look_up(now, target(1)), none.poll_refresh(now), none.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn what_a_session_looks_at_is_not_due_at_the_same_time() {
+        let mut table = table(TableConfig::default(), 1);
+        table.look_up(Time::ZERO, target(1));
+        table.look_up(Time::ZERO, target(2));
+        table.begins(Time::ZERO, target(1));
+        assert_eq!(table.poll_refresh(Time::ZERO), Some(target(2)));
+        assert_eq!(table.poll_refresh(Time::ZERO), None);
+        // If nothing comes of it, its turn comes as if something had.
+        let next = table.poll_timeout().unwrap();
+        assert!((Time::from_secs(45)..=Time::from_secs(75)).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn a_responder_that_did_not_answer_twice_is_not_there_for_a_while() {
+        let mut table = table(TableConfig::default(), 1);
+        let minutes = |minutes: u64| Time::from_secs(60 * minutes);
+        assert_eq!(table.has_responder(minutes(0), target(1)), None);
+        table.learn_responder(minutes(0), target(1), false);
+        assert_eq!(table.has_responder(minutes(0), target(1)), None, "a probe may be lost");
+        table.learn_responder(minutes(1), target(1), false);
+        assert_eq!(table.has_responder(minutes(10), target(1)), Some(false));
+        assert_eq!(table.has_responder(minutes(11), target(1)), None);
+        table.learn_responder(minutes(11), target(1), false);
+        assert_eq!(table.has_responder(minutes(20), target(1)), Some(false));
+        table.learn_responder(minutes(21), target(1), true);
+        assert_eq!(table.has_responder(minutes(60), target(1)), Some(true));
+        table.learn_responder(minutes(60), target(1), false);
+        assert_eq!(table.has_responder(minutes(60), target(1)), None);
     }
 
     #[test]

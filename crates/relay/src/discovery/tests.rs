@@ -49,6 +49,7 @@ enum Event {
     Reaches(usize, Vec<u8>, Bound),
     Returns(Vec<u8>),
     Measured(usize, SocketAddr),
+    Shaken(Option<Duration>),
 }
 
 /// What happens to a datagram in flight.
@@ -72,6 +73,9 @@ struct World {
     returned: usize,
     /// Probes that the destination never hears.
     deaf: usize,
+    /// How long a handshake with the target takes, and whether it comes about; and when handshakes began.
+    handshake: (Duration, bool),
+    shaken: Vec<Time>,
 }
 
 impl World {
@@ -85,6 +89,8 @@ impl World {
             sent: 0,
             returned: 0,
             deaf: 0,
+            handshake: (Duration::from_millis(80), true),
+            shaken: Vec::new(),
         }
     }
 
@@ -185,6 +191,7 @@ impl World {
                 let place = &mut self.places[index];
                 place.responder.learn(now, target, place.onward);
             }
+            Event::Shaken(took) => prober.handle_handshake(now, took),
         }
     }
 
@@ -194,6 +201,12 @@ impl World {
         let mut now = Time::ZERO;
         let mut prober = Prober::new(now, keys(), question, Retry::default(), seed);
         loop {
+            if let Some(to) = prober.poll_handshake() {
+                assert_eq!(to, target());
+                self.shaken.push(now);
+                let (takes, comes_about) = self.handshake;
+                self.schedule(now + takes, Event::Shaken(comes_about.then_some(takes)));
+            }
             while let Some((to, datagram)) = prober.poll_transmit(now) {
                 self.send(now, to, datagram.as_slice());
             }
@@ -222,7 +235,13 @@ impl World {
 fn known() -> Question {
     let cookie =
         Responder::new(Time::ZERO, ResponderConfig::new(keys(), None)).cookie_for(client().ip(), TODAY);
-    Question { destination: Some(destination()), relays: Vec::new(), target: None, cookie: Some(cookie) }
+    Question {
+        destination: Some(destination()),
+        relays: Vec::new(),
+        target: None,
+        handshake: Handshake::Never,
+        cookie: Some(cookie),
+    }
 }
 
 fn sessions(findings: &Findings) -> Vec<SocketAddr> {
@@ -313,6 +332,97 @@ fn a_destination_without_responder_is_no_obstacle_for_asking() {
     let (findings, took) = world.round(question);
     assert_eq!(sessions(&findings), [session(50)]);
     assert!(findings.rtt.is_none() && took < Time::from_millis(200), "{took}");
+}
+
+/// About a target that may have no responder, with a relay beside the way.
+fn unknown() -> Question {
+    let relays = vec![responder_of(50)];
+    Question { relays, target: Some(target()), handshake: Handshake::AtOnce, ..known() }
+}
+
+/// A node on the way, one beside it, and a destination whose responder never answers.
+fn silent() -> World {
+    let mut world = World::path(&[20], 40);
+    world.place(50, 15, false).onward = Some(Duration::from_millis(50));
+    world.deaf = usize::MAX;
+    world
+}
+
+#[test]
+fn a_responder_that_is_not_there_is_not_waited_for_where_a_handshake_measures() {
+    let (findings, took) = silent().round(unknown());
+    assert_eq!((findings.rtt, findings.by), (Some(Duration::from_millis(80)), Some(By::Handshake)));
+    // It has a round trip more than the handshake.
+    assert_eq!((findings.tries, took), (1, Time::from_millis(160)));
+    assert_eq!(sessions(&findings), [session(50)], "what is on the way counts with the responder alone");
+    assert_eq!(findings.relays[0].offer.onward, Onward::RoundTrip(Duration::from_millis(50)));
+    // Without a relay beside the way it takes no longer.
+    let (findings, took) = silent().round(Question { relays: Vec::new(), ..unknown() });
+    assert!(findings.is_direct_only() && took == Time::from_millis(160), "{took}");
+    // At first contact, relays that challenge after the handshake are asked again, and waited for.
+    let mut world = silent();
+    world.handshake.0 = Duration::from_millis(10);
+    let (findings, took) = world.round(Question { cookie: None, ..unknown() });
+    assert_eq!(sessions(&findings), [session(50)]);
+    assert_eq!(findings.relays[0].offer.onward, Onward::RoundTrip(Duration::from_millis(50)));
+    assert!(took < Time::from_millis(250), "{took}");
+}
+
+#[test]
+fn a_responder_that_answers_after_the_handshake_counts() {
+    for cookie in [None, known().cookie] {
+        let mut world = silent();
+        (world.deaf, world.handshake.0) = (0, Duration::from_millis(70));
+        let (findings, took) = world.round(Question { cookie, ..unknown() });
+        assert_eq!((findings.rtt, findings.by), (Some(Duration::from_millis(80)), Some(By::Responder)));
+        let mut found = sessions(&findings);
+        found.sort();
+        assert_eq!(found, [session(1), session(50)]);
+        assert!(took < Time::from_millis(250), "{took}");
+    }
+}
+
+#[test]
+fn where_a_responder_is_known_to_be_the_handshake_waits_until_it_was_silent() {
+    let question = Question { handshake: Handshake::IfSilent, ..unknown() };
+    let mut world = silent();
+    world.deaf = 0;
+    let (findings, _) = world.round(question.clone());
+    assert_eq!((findings.by, world.shaken.len()), (Some(By::Responder), 0));
+    let mut world = silent();
+    let (findings, took) = world.round(question);
+    assert_eq!((findings.by, world.shaken), (Some(By::Handshake), vec![Time::from_secs(1)]));
+    assert_eq!((findings.tries, took), (2, Time::from_millis(1160)));
+    assert_eq!(sessions(&findings), [session(50)]);
+}
+
+#[test]
+fn relays_that_have_told_all_are_not_asked_again_when_the_destination_is() {
+    let mut world = silent();
+    world.handshake = (Duration::from_millis(100), false);
+    let relays = Question { handshake: Handshake::Never, ..unknown() };
+    // Asked once for the way, and once more when it was measured; the destination three times.
+    let (findings, _) = world.round(relays);
+    assert_eq!((findings.rtt, findings.tries, world.sent), (None, 3, (2 + 3) * PROBE_LEN));
+    assert!(findings.relays.is_empty(), "nothing counts without a distance");
+}
+
+#[test]
+fn where_nobody_can_tell_the_distance_the_round_is_over() {
+    let without = Question { destination: None, ..unknown() };
+    let mut world = silent();
+    world.handshake = (Duration::from_millis(5), false);
+    let (findings, took) = world.round(without.clone());
+    assert_eq!((findings.rtt, findings.relays.len(), took), (None, 0, Time::from_millis(5)));
+    // Where it can be told, relays are waited for, and no longer.
+    let (findings, took) = silent().round(without);
+    assert_eq!((findings.by, sessions(&findings)), (Some(By::Handshake), vec![session(50)]));
+    assert!(took < Time::from_millis(160), "{took}");
+    // Who never answers is not waited for until the attempt is over.
+    let mut world = silent();
+    let relays = vec![responder_of(50), responder_of(99)];
+    let (findings, took) = world.round(Question { destination: None, relays, ..unknown() });
+    assert_eq!((sessions(&findings), took), (vec![session(50)], Time::from_millis(280)));
 }
 
 #[test]

@@ -83,16 +83,17 @@ impl LearntRoutes {
                 std::iter::once(direct).chain(listed).collect()
             }
             Source::Found(finder) => {
-                let (size, waits) = {
+                let (size, patience) = {
                     let knowledge = &self.state().knowledge;
                     let size = knowledge.predicted(destination);
-                    let is_direct = |size| knowledge.is_best_directly(now(), destination, size);
-                    (size, !size.is_some_and(is_direct))
+                    let patience = size.map(|size| knowledge.worth_waiting(now(), destination, size));
+                    (size, patience.unwrap_or_default())
                 };
                 let (finder, destination) = (Arc::clone(finder), destination.to_string());
                 // Resolving a name blocks, and so does looking for relays.
                 let found =
-                    tokio::task::spawn_blocking(move || finder.candidates(&destination, size, waits)).await;
+                    tokio::task::spawn_blocking(move || finder.candidates(&destination, size, patience))
+                        .await;
                 found.unwrap_or_else(|_| vec![Candidate::by(Vec::new())])
             }
         }
@@ -305,7 +306,7 @@ mod tests {
         };
         // More relays may be as good as a fast one.
         choosing(1);
-        assert!(asked(None));
+        assert!(asked(Some(Duration::from_secs(60))));
         while asked(None) {}
         let finder = choosing(40);
         assert!(!asked(None));

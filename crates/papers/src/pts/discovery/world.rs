@@ -1,8 +1,8 @@
 //! Datagrams over the links of a scenario: who asks, who answers on the way, and who competes with them.
 use shorthaul_link::{Direction, Link};
 use shorthaul_relay::discovery::{
-    Arrival, Bound, Findings, HOP_LIMIT, Identity, Key, Keyring, Load, MAC_LEN, PORT, Prober, Question,
-    Responder, ResponderConfig, Retry,
+    Arrival, Bound, Findings, HOP_LIMIT, Handshake, Identity, Key, Keyring, Load, MAC_LEN, PORT, Prober,
+    Question, Responder, ResponderConfig, Retry,
 };
 use shorthaul_scenario::{NodeIndex, Role, Scenario};
 use shorthaul_sim::{CrossSource, address_of};
@@ -120,6 +120,7 @@ impl World {
             destination: Some(self.address(destination)),
             relays: Vec::new(),
             target: None,
+            handshake: Handshake::Never,
             cookie,
         };
         let keys = Keyring::single(Key::new([7; 32]));

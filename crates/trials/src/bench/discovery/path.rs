@@ -1,7 +1,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use shorthaul_link::{LinkConfig, QueueLimit, Rate};
 use shorthaul_os::TcpInfo;
 use shorthaul_planner::{Leg, Path, Policy, Relay, Transfer, model};
 use shorthaul_relay::discovery::{
-    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load,
+    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Handshake, Identity, Key, Keyring, Load,
     ResponderConfig, Retry, Selection, Survey, median,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
@@ -165,7 +165,7 @@ impl Line {
     /// What a client that knows nothing yet chooses when these hops offer relays.
     pub fn choose(&self, offered: &[usize], size: Bytes) -> Result<Choice> {
         let _answering = self.offer(offered)?;
-        self.lab.host("source").run(|| Ok(self.finder()?.best_route(self.sink, Some(size))))
+        self.lab.host("source").run(|| Ok(Arc::new(self.finder()?).best_route(self.sink, Some(size))))
     }
 
     /// Relays at these hops answer what passes, as long as what is returned lives.
@@ -186,6 +186,8 @@ impl Line {
             // The paper's single node, also where it gains little: which one is what is asked here.
             selection: Selection { relays: 1, policy: Policy::Gain(1.0) },
             retry: Retry::default(),
+            // There is a responder, and the sink counts connections.
+            unknown: Handshake::IfSilent,
             ..FinderConfig::new(keys())
         })?)
     }

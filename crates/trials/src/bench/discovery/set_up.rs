@@ -1,4 +1,5 @@
 use shorthaul_report::Progress;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,7 +83,7 @@ pub fn measure(line: &Line, times: u32, progress: &Progress<'_>) -> Result<Vec<(
 fn once(line: &Line, way: ContactKind) -> Result<Duration> {
     let offered: &[usize] = if way == ContactKind::ProbedThenDirect { &[] } else { &[HALF_WAY] };
     let _answering = line.offer(offered)?;
-    let finder = line.finder()?;
+    let finder = Arc::new(line.finder()?);
     let ask = || line.on_source(|| finder.best_route(line.sink(), Some(ENOUGH)));
     // Whoever was in contact with the network has a cookie; whoever asked for this destination has it in the table.
     match way {

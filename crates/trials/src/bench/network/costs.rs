@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shorthaul_relay::discovery::directory::{Directory, List, Registration};
 use shorthaul_relay::discovery::{
-    ASKED_MAX, AnsweringConfig, AnsweringSockets, Found, Identity, Key, Keyring, Load, Name, Offer, Onward,
-    Question, ResponderConfig, Retry, Service, Table, TableConfig, View, probe,
+    ASKED_MAX, AnsweringConfig, AnsweringSockets, Found, Handshake, Identity, Key, Keyring, Load, Name,
+    Offer, Onward, Question, ResponderConfig, Retry, Service, Table, TableConfig, View, probe,
 };
 use shorthaul_relay::discovery::{Allowance, Limits};
 use shorthaul_report::{Column, Console, Manifest, Progress, Table as Rows, Unit, write_file};
@@ -241,8 +241,13 @@ impl NetworkCosts {
         let retry = Retry { timeout: Duration::from_secs(5), tries: 1 };
         let mut ask = |destination| -> Result<()> {
             // A destination and a relay at once: half of the answers are of each kind.
-            let question =
-                Question { destination: Some(destination), relays: vec![destination], target: None, cookie };
+            let question = Question {
+                destination: Some(destination),
+                relays: vec![destination],
+                target: None,
+                handshake: Handshake::Never,
+                cookie,
+            };
             let findings = probe(&keys(), question, retry)?;
             if findings.rtt.is_none() || findings.relays.is_empty() {
                 return Err(TrialError::failed("a responder on the loopback did not answer"));

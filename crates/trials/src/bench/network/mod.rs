@@ -284,7 +284,7 @@ fn breaking(console: &dyn Console, swept: &Swept<'_>, costs: &Costs) -> Value {
             share(load),
             share(figures.came[0]),
             share(figures.came[4]),
-            share(figures.came[2] + figures.came[3]),
+            share(figures.without_nodes()),
             share(figures.held_up),
             share(figures.failed_reads),
             format!("{:.2}", figures.gain),

@@ -12,8 +12,9 @@ use super::world::{Draws, NodeId, Place, World, client_address, destination_of, 
 use shorthaul_planner::Policy;
 use shorthaul_relay::NODE_ANSWERS;
 use shorthaul_relay::discovery::{
-    ASKED_WITHIN, Allowance, Cookies, DIRECTORY_AGE, DIRECTORY_REST, Facts, FinderConfig, Key, Keyring,
-    Limits, Retry, Sight, Table, TableConfig, is_worth_probing, whom_to_ask,
+    ASKED_WITHIN, ASSUMED_DISTANCE, Allowance, Cookies, DIRECTORY_AGE, DIRECTORY_REST, Facts, FinderConfig,
+    Handshake, Key, Keyring, Limits, Retry, Selection, Sight, Table, TableConfig, is_worth_probing,
+    waits_after, whom_to_ask, worth_waiting,
 };
 use shorthaul_relay::learning::{ASKING, NEWS};
 use shorthaul_report::Progress;
@@ -81,6 +82,7 @@ pub struct Model<'a> {
     directory: DirectoryServer,
     table: TableConfig,
     retry: Retry,
+    selection: Selection,
     waits: bool,
     clients: Vec<Client>,
     events: BinaryHeap<Reverse<(Time, u32, Event)>>,
@@ -146,6 +148,7 @@ impl<'a> Model<'a> {
             table,
             retry,
             waits: is_worth_probing(scenario.clients.size, &Facts::default(), selection.policy),
+            selection,
             events: first.collect(),
             draws,
             using: HashMap::new(),
@@ -269,8 +272,8 @@ impl<'a> Model<'a> {
             return;
         }
         let Some(due) = known.table.as_mut().and_then(|table| table.poll_refresh(now)) else { return };
-        let (took, _) = self.look(now, client, destination_of(due));
-        self.clients[client as usize].busy_until = now + Duration::from_secs_f64(took);
+        let (round, reading) = self.look(now, client, destination_of(due));
+        self.clients[client as usize].busy_until = now + Duration::from_secs_f64(reading + round.took);
     }
 
     /// The list of relays that a client has, as of when; and how long it waited for that.
@@ -343,8 +346,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Looks at the way to a destination once, as `Finder::look` does, and keeps what is seen; how long it took, and how much of that the directory.
-    fn look(&mut self, now: Time, client: u32, destination: u32) -> (f64, f64) {
+    /// Looks at the way to a destination once, as `Finder::look` does, and keeps what is seen; the round, and how long the directory took before.
+    fn look(&mut self, now: Time, client: u32, destination: u32) -> (Round, f64) {
         let place = self.place(client);
         let whole = self.world.whole(place, destination);
         let source = client_address(client, self.scenario.clients.per_network);
@@ -367,37 +370,36 @@ impl<'a> Model<'a> {
             Cookies::is_current(at, now)
         };
         let cookie = self.clients[client as usize].cookie_at.is_some_and(is_current);
-        let mut question = Question {
-            now,
-            source,
-            destination,
-            whole,
-            asks_destination: true,
-            on_way: &on_way,
-            relays: &relays,
-            retry: self.retry,
-        };
-        let mut round = self.hosts.round(&question, cookie);
-        self.told(now, client, &round);
-        let mut took = reading + round.took;
-        let asked_again;
-        if !round.answered
-            && let Some(list) = list
-        {
-            // The destination's distance by a handshake, and the relays of the directory.
-            asked_again = self.asked(now, client, place, destination, list);
-            self.revive(&asked_again, now);
-            question = Question { asks_destination: false, on_way: &[], relays: &asked_again, ..question };
-            round = self.hosts.round(&question, round.cookie);
+        let to = target(destination);
+        let responder = self.table_of(now, client).has_responder(now, to);
+        let mut round = Round { distance_at: f64::INFINITY, ..Round::default() };
+        // Without a responder and without relays there is nobody to ask.
+        if responder != Some(false) || !relays.is_empty() {
+            let question = Question {
+                now,
+                source,
+                destination,
+                whole,
+                asks_destination: responder != Some(false),
+                handshake: match responder {
+                    Some(true) => Handshake::IfSilent,
+                    Some(false) | None => Handshake::AtOnce,
+                },
+                on_way: if responder == Some(false) { &[] } else { &on_way },
+                relays: &relays,
+                retry: self.retry,
+            };
+            round = self.hosts.round(&question, cookie);
             self.told(now, client, &round);
-            took += whole + round.took;
-            round.answered = true;
+            if question.asks_destination && round.answered {
+                self.table_of(now, client).learn_responder(now, to, round.by_responder);
+            }
         }
         if self.counts(now) {
             self.outcome.looks += 1;
         }
-        self.keep(asked_at + Duration::from_secs_f64(took - reading), client, destination, &round);
-        (took, reading)
+        self.keep(asked_at + Duration::from_secs_f64(round.took), client, destination, &round);
+        (round, reading)
     }
 
     /// A round is over.
@@ -439,27 +441,40 @@ impl<'a> Model<'a> {
     /// A session begins, by the way that the client's code chooses.
     fn session(&mut self, now: Time, client: u32, destination: u32) {
         let to = target(destination);
+        let whole = self.world.whole(self.place(client), destination);
+        let waits = self.waits;
         let table = self.table_of(now, client);
         let (cached, silent) = (table.look_up(now, to), table.is_silent(now, to));
-        // Whoever keeps the table fresh is woken by that, and has looked before the session has.
+        let looks = cached.is_none() && !silent && waits;
+        if looks {
+            table.begins(now, to);
+        }
+        // Whoever keeps the table fresh is woken by that, and looks at what is due.
         self.refresh_due(now, client);
+        let mut gave_up = false;
         let (view, age, mut waited) = match cached {
             Some(cached) => (Some(cached.view), cached.age, 0.0),
-            None if silent || !self.waits => (None, Duration::ZERO, 0.0),
+            None if !looks => (None, Duration::ZERO, 0.0),
             None => {
-                let (took, reading) = self.look(now, client, destination);
+                let (round, reading) = self.look(now, client, destination);
+                let whole_look = reading + round.took;
+                let patience = self.patience(whole, reading + round.distance_at);
+                let waited = whole_look.min(patience);
                 if self.counts(now) {
-                    self.outcome.on_wait(reading);
+                    self.outcome.on_wait(waited, reading.min(waited));
                 }
-                let seen =
-                    self.clients[client as usize].table.as_ref().and_then(|table| table.seen(to)).cloned();
-                (seen, Duration::ZERO, took)
+                gave_up = whole_look > patience;
+                let answered = reading + round.distance_at <= waited;
+                let seen: Arc<[Seen]> = round.seen_by(waited - reading).copied().collect();
+                (Some(Sighted { answered, seen }), Duration::ZERO, waited)
             }
         };
-        let whole = self.world.whole(self.place(client), destination);
         let view = view.filter(|view| view.answered);
         let begins = now + Duration::from_secs_f64(waited);
-        let (taken, came) = self.choose(begins, client, whole, view.as_ref(), age, &mut waited);
+        let (taken, mut came) = self.choose(begins, client, whole, view.as_ref(), age, &mut waited);
+        if gave_up && matches!(came, Came::Unknown | Came::NoneAnswered | Came::WayUnknown) {
+            came = Came::GaveUp;
+        }
         self.sessions += 1;
         if let Some(seen) = taken {
             self.using.insert((client, destination), seen.node);
@@ -478,6 +493,19 @@ impl<'a> Model<'a> {
             let best = self.best(now, client, destination).min(direct);
             self.outcome.on_sample(seconds, direct, best, self.forecasts.pays(best, direct));
         }
+    }
+
+    /// Seconds that a session waits until nodes were looked for, where it is known after `told_at` that the destination is `whole` away.
+    fn patience(&self, whole: f64, told_at: f64) -> f64 {
+        let worth = |whole: Duration| {
+            worth_waiting(self.scenario.clients.size, whole, &Facts::default(), self.selection.policy)
+        };
+        let unknown = worth(ASSUMED_DISTANCE).as_secs_f64();
+        if told_at >= unknown {
+            return unknown;
+        }
+        let whole = Duration::from_secs_f64(whole);
+        waits_after(worth(whole), whole, Duration::from_secs_f64(told_at)).as_secs_f64().max(told_at)
     }
 
     fn by(&self, seen: &Seen) -> f64 {

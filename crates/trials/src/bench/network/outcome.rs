@@ -19,6 +19,8 @@ pub enum Came {
     ByNode,
     /// By another node, or directly, after it had waited for a dead one.
     AfterDead,
+    /// Directly: no node had told its way when waiting for one paid no longer.
+    GaveUp,
     /// Directly: nothing is known of the way.
     Unknown,
     /// Directly: no node answered.
@@ -30,13 +32,14 @@ pub enum Came {
 }
 
 /// All ways of coming to one, with their names.
-pub const CAME: [(Came, &str); 6] = [
+pub const CAME: [(Came, &str); 7] = [
     (Came::ByNode, "by_node"),
     (Came::AfterDead, "after_dead"),
     (Came::Unknown, "unknown"),
     (Came::NoneAnswered, "none_answered"),
     (Came::WayUnknown, "way_unknown"),
     (Came::NotWorthIt, "not_worth_it"),
+    (Came::GaveUp, "gave_up"),
 ];
 
 /// What is counted.
@@ -62,6 +65,7 @@ pub struct Outcome {
     broken: u64,
     waited: Vec<f32>,
     held_up: u64,
+    looked: Vec<f32>,
     samples: Vec<[f32; 3]>,
     pays: u64,
 }
@@ -112,6 +116,7 @@ impl Outcome {
             broken: 0,
             waited: Vec::new(),
             held_up: 0,
+            looked: Vec::new(),
             samples: Vec::new(),
             pays: 0,
         }
@@ -150,9 +155,10 @@ impl Outcome {
         self.longest_read = self.longest_read.max(took);
     }
 
-    /// A session waited until the directory was read.
-    pub fn on_wait(&mut self, reading: f64) {
-        self.held_up += u64::from(reading > 1.0);
+    /// A session waited until nodes were looked for, of which `reading` was the directory.
+    pub fn on_wait(&mut self, waited: f64, reading: f64) {
+        self.held_up += u64::from(reading > 0.1);
+        self.looked.push(waited as f32);
     }
 
     pub fn on_session(&mut self, world: &World, node: Option<NodeId>, came: Came, waited: f64, breaks: bool) {
@@ -282,6 +288,7 @@ impl Outcome {
             broken: per_second(self.broken as f64) * 3600.0,
             waited: Spread::of(self.waited.iter().map(|seconds| f64::from(*seconds))),
             held_up: part(self.held_up, sessions),
+            looked: Spread::of(self.looked.iter().map(|seconds| f64::from(*seconds))),
             samples: self.samples.len(),
             best: count(&is_best),
             worse: count(&|one| !is_best(one) && !is_direct(one) && !is_wrong(one)),
@@ -305,6 +312,14 @@ fn since(now: &Traffic, before: &Traffic) -> Traffic {
         unknown: now.unknown - before.unknown,
         measured: now.measured - before.measured,
         unmeasured: now.unmeasured - before.unmeasured,
+    }
+}
+
+impl Figures {
+    /// The share of sessions that went directly as no node was known in time, or none answered.
+    pub fn without_nodes(&self) -> f64 {
+        let is_one = |came: &Came| matches!(came, Came::Unknown | Came::NoneAnswered | Came::GaveUp);
+        CAME.iter().zip(self.came).filter(|((came, _), _)| is_one(came)).map(|(_, share)| share).sum()
     }
 }
 
@@ -368,8 +383,10 @@ pub struct Figures {
     pub broken: f64,
     /// Seconds that sessions waited before they began.
     pub waited: Spread,
-    /// The share of sessions that waited for the directory for more than a second.
+    /// The share of sessions that waited for the directory for more than a tenth of a second.
     pub held_up: f64,
+    /// Seconds that sessions waited until nodes were looked for, of those that did.
+    pub looked: Spread,
     /// Sessions that were held beside the best node of all: shares of those that took one within 5 % of the best, a worse one that is no worse than direct,
     /// that went directly though one was better, and that took longer than directly.
     pub samples: usize,

@@ -3,10 +3,9 @@ use super::costs::Costs;
 use super::directory::Demand;
 use super::scenario::{DirectoryKind, Scenario};
 use serde::Serialize;
-use shorthaul_planner::Policy;
 use shorthaul_relay::discovery::{
-    ASKED_MAX, DIRECTORY_AGE, Facts, FinderConfig, Key, Keyring, Limits, ONWARD_AGE, ONWARD_TRIES,
-    is_worth_probing, lingering, while_it_measures,
+    ASKED_MAX, DIRECTORY_AGE, FinderConfig, Key, Keyring, Limits, ONWARD_AGE, ONWARD_TRIES, RESPONDER_AGE,
+    SILENT_LOOKS, lingering, while_it_measures,
 };
 use std::time::Duration;
 
@@ -41,8 +40,7 @@ impl Paper {
     /// `popularity` is the probability that a visit goes to each destination.
     pub fn of(scenario: &Scenario, costs: &Costs, popularity: impl Fn(usize) -> f64) -> Paper {
         let seconds = |time: Duration| time.as_secs_f64();
-        let FinderConfig { table, retry, selection, .. } =
-            FinderConfig::new(Keyring::single(Key::new([0; 32])));
+        let FinderConfig { table, .. } = FinderConfig::new(Keyring::single(Key::new([0; 32])));
         let clients = &scenario.clients;
         let whole = scenario.ways.farthest.as_secs_f64() * MEAN_ARC + scenario.ways.access.as_secs_f64();
         let has_list = scenario.bootstrap.directory != DirectoryKind::None;
@@ -52,21 +50,15 @@ impl Paper {
         let stays = (clients.sessions - 1.0) * seconds(clients.gap) + seconds(table.idle);
         let visits = clients.visits / 3600.0;
         let destinations = visits * stays;
-        // How long looks take: with a responder until the last relay is settled; without, until all attempts have failed, and once more.
-        let attempts: Vec<f64> =
-            (0..retry.tries).map(|attempt| seconds(retry.timeout * 2u32.pow(attempt))).collect();
+        // How long looks take: until the last relay is settled, whether a responder tells the distance or a handshake.
         let lingers = seconds(lingering(Duration::from_secs_f64(whole), true));
-        let takes = responders * (whole + lingers / 2.0)
-            + (1.0 - responders)
-                * (attempts.iter().sum::<f64>() + if has_list { whole + attempts[0] } else { 0.0 });
+        let takes = whole + lingers / 2.0;
         // A renewal process: uniform intervals about the time of refreshing.
         let (mean, half) = (seconds(table.refresh) + takes, table.jitter * seconds(table.refresh));
         let variance = half * half / 3.0;
-        let waits = is_worth_probing(clients.size, &Facts::default(), selection.policy)
-            && selection.policy != Policy::Never;
-        // The first two: that of the session that waits, and that of the thread that keeps the table fresh, which begins at once, too.
-        let at_first = 1.0 + f64::from(u8::from(waits));
-        let looks = visits * (at_first + stays / mean - 0.5 + variance / (2.0 * mean * mean));
+        // The first is that of the session, or of the thread that keeps the table fresh: never both.
+        let looks_a_visit = 1.0 + stays / mean - 0.5 + variance / (2.0 * mean * mean);
+        let looks = visits * looks_a_visit;
         // A node's table of ways: each target stays for a time, and there are so many places. A cache with a time to live and a limit.
         let questions = looks * asked * clients.count as f64 / scenario.nodes.count as f64;
         let rates: Vec<f64> =
@@ -90,18 +82,16 @@ impl Paper {
         let cycle = whole + seconds(while_it_measures(Duration::from_secs_f64(whole)));
         let asks = |within: f64| (1.0 + (within / cycle).floor()).min(f64::from(ONWARD_TRIES));
         let of_relay = |within: f64| 1.0 + unknown * (asks(within) - 1.0);
-        let with_responder = 1.0 + asked * of_relay(whole + lingers);
-        // Of a destination that does not answer, each attempt asks all, and then they are asked without it.
-        let without = attempts.iter().map(|within| 1.0 + asked * of_relay(*within)).sum::<f64>()
-            + asked * of_relay(attempts[0]);
-        let probes_a_look = responders * with_responder + (1.0 - responders) * without;
-        let to_relays = probes_a_look - responders - (1.0 - responders) * attempts.len() as f64;
-        // The list is read with the first look after a minute, and at the beginning by both who look.
+        let to_relays = asked * of_relay(whole + lingers);
+        // A responder that did not answer is asked no more for a while: the first looks ask it, and one after each such time.
+        let again = ((stays - f64::from(SILENT_LOOKS - 1) * mean) / seconds(RESPONDER_AGE)).max(0.0).floor();
+        let in_vain = ((f64::from(SILENT_LOOKS) + again) / looks_a_visit).min(1.0);
+        let probes_a_look = to_relays + responders + (1.0 - responders) * in_vain;
+        // The list is read with the first look after a minute.
         let active = 1.0 - (-destinations).exp();
         let at_once = destinations / active.max(1e-12);
         let between = seconds(DIRECTORY_AGE) + mean / (at_once + 1.0);
-        let reads =
-            if has_list { active / between + visits * (1.0 - active) * (at_first - 0.5) } else { 0.0 };
+        let reads = if has_list { active / between + visits * (1.0 - active) * 0.5 } else { 0.0 };
         let demand = Demand::of(scenario, costs);
         // What is left of an interval at a moment that is no part of it: its distribution's quantiles.
         let (shortest, longest) = (seconds(table.refresh) - half, seconds(table.refresh) + half);
@@ -120,7 +110,7 @@ impl Paper {
             low
         };
         // With a dead node among those that are asked, a look lingers.
-        let looks_take = takes + responders * lingers / 2.0;
+        let looks_take = takes + lingers / 2.0;
         Paper {
             destinations,
             looks,
@@ -138,16 +128,15 @@ impl Paper {
     }
 }
 
-/// The longest that a look takes that the destination answers: all attempts, a handshake, and all attempts without it, behind a directory that does not answer.
+/// The longest that a look takes that the destination answers: an attempt at a responder that is known to be there, a handshake, and all that is waited for after it
+/// by who has no cookie yet, behind a directory that does not answer.
 pub fn longest_look(scenario: &Scenario) -> f64 {
     let FinderConfig { retry, .. } = FinderConfig::new(Keyring::single(Key::new([0; 32])));
-    let attempts: f64 =
-        (0..retry.tries).map(|attempt| (retry.timeout * 2u32.pow(attempt)).as_secs_f64()).sum();
     let whole = (scenario.ways.farthest + scenario.ways.access).as_secs_f64();
     let lingers = lingering(Duration::from_secs_f64(whole), true).as_secs_f64();
     let reading = match scenario.bootstrap.directory {
         DirectoryKind::Etcd => super::directory::DirectoryServer::longest().as_secs_f64(),
         DirectoryKind::File | DirectoryKind::None => 0.0,
     };
-    2.0 * attempts + 2.0 * whole + lingers + reading
+    retry.timeout.as_secs_f64() + whole + 2.0 * lingers + reading
 }

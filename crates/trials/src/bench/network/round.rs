@@ -2,7 +2,8 @@
 //! Who answers is decided by the responders' own [`Rations`]; a test holds it beside rounds of the program itself.
 use super::world::{Draws, NodeId, target};
 use shorthaul_relay::discovery::{
-    ASKED_MAX, Limits, ONWARD_TRIES, Onward, Rations, Retry, lingering, while_it_measures,
+    ASKED_MAX, Handshake, Limits, ONWARD_TRIES, Onward, Rations, Retry, beyond_handshake, lingering,
+    while_it_measures,
 };
 use shorthaul_types::{Seed, Time};
 use std::net::IpAddr;
@@ -30,6 +31,8 @@ pub struct Question<'a> {
     pub whole: f64,
     /// Whether the destination's responder is asked, and waited for.
     pub asks_destination: bool,
+    /// When a handshake with the destination begins, which always comes about.
+    pub handshake: Handshake,
     /// Nodes that the way passes.
     pub on_way: &'a [Relay],
     /// Nodes that are asked.
@@ -46,13 +49,20 @@ pub struct Seen {
     /// From it to the target, if that is known.
     pub far: Option<f32>,
     pub on_path: bool,
+    /// Seconds until the way was told, or else the node had answered.
+    pub told: f32,
 }
 
 /// What came of a round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
-    /// Whether the destination answered.
+    /// Whether the destination answered, or a handshake did.
     pub answered: bool,
+    /// Whether its responder did.
+    pub by_responder: bool,
+    /// Seconds until its distance was known, and until its responder had told it, if it was.
+    pub distance_at: f64,
+    pub acknowledged_at: f64,
     /// Nodes that answered, nearest first.
     pub seen: Vec<Seen>,
     /// Seconds until it was over.
@@ -62,6 +72,25 @@ pub struct Round {
     pub answers: u32,
     /// Whether there is a cookie now.
     pub cookie: bool,
+}
+
+impl Round {
+    /// The nodes that count after some seconds.
+    pub fn seen_by(&self, seconds: f64) -> impl Iterator<Item = &Seen> {
+        let counts = move |seen: &&Seen| {
+            f64::from(seen.told) <= seconds && (!seen.on_path || self.acknowledged_at <= seconds)
+        };
+        self.seen.iter().filter(counts)
+    }
+}
+
+/// A relay that is asked itself, in a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// When it knows the way that this round has begun to measure.
+    known_at: Option<f64>,
+    /// Whether it has told all that it is asked.
+    is_settled: bool,
 }
 
 /// What a host has heard and said.
@@ -157,80 +186,129 @@ impl Hosts {
     /// A whole round of a client that has a `cookie`, or has none; of no more relays than a round asks.
     pub fn round(&mut self, question: &Question<'_>, cookie: bool) -> Round {
         let mut round = Round { cookie, ..Round::default() };
-        let mut measuring = [None; ASKED_MAX];
+        let mut asked = [Asked::default(); ASKED_MAX];
+        let mut shaken = None;
         for attempt in 0..question.retry.tries {
             let timeout = (question.retry.timeout * 2u32.saturating_pow(attempt)).as_secs_f64();
+            let begins = match question.handshake {
+                Handshake::Never => false,
+                Handshake::IfSilent => attempt > 0 || !question.asks_destination,
+                Handshake::AtOnce => true,
+            };
+            if begins {
+                shaken.get_or_insert(round.took + question.whole);
+            }
             let deadline = round.took + timeout;
-            round.seen.clear();
-            if self.attempt(question, deadline, &mut measuring, &mut round) {
+            if self.attempt(question, deadline, shaken.filter(|at| *at < deadline), &mut asked, &mut round) {
                 break;
             }
             round.took = deadline;
         }
-        let is_found = match question.asks_destination {
+        let is_found = match question.asks_destination || question.handshake != Handshake::Never {
             true => round.answered,
             false => !round.seen.is_empty(),
         };
         if !is_found {
-            // Nothing on the way counts without the destination's answer.
+            // Nothing counts without the destination's distance.
             round.seen.clear();
+        } else if question.asks_destination && !round.by_responder {
+            // Nothing on the way counts without its responder's answer.
+            round.seen.retain(|seen| !seen.on_path);
         }
         round.seen.sort_by(|a, b| a.near.total_cmp(&b.near).then(a.node.cmp(&b.node)));
         round
     }
 
-    /// Asks everybody once, from `round.took` on; whether that was enough.
+    /// Asks everybody once who has not told all yet, from `round.took` on; whether that was enough. `shaken` is when a handshake has measured the distance, if it
+    /// does within the attempt.
     fn attempt(
         &mut self,
         question: &Question<'_>,
         deadline: f64,
-        measuring: &mut [Option<f64>; ASKED_MAX],
+        shaken: Option<f64>,
+        asked: &mut [Asked; ASKED_MAX],
         round: &mut Round,
     ) -> bool {
+        let seconds = |duration: Duration| duration.as_secs_f64();
+        let whole = Duration::from_secs_f64(question.whole);
+        let (lingers, moment) = (seconds(lingering(whole, true)), seconds(lingering(whole, false)));
+        let asked = &mut asked[..question.relays.len()];
+        let kept = |seen: &Seen| {
+            let of = |(relay, asked): (&Relay, &Asked)| asked.is_settled && relay.node == seen.node;
+            question.relays.iter().zip(asked.iter()).any(of)
+        };
+        round.seen.retain(kept);
+        round.seen.iter_mut().for_each(|seen| seen.on_path = false);
+        let is_waiting = asked.iter().any(|asked| !asked.is_settled);
+        // How long the responder has, that was asked at some time, where a handshake has told how far it is.
+        let responder_until = |from: f64| match question.asks_destination {
+            true => from + question.whole + seconds(beyond_handshake(whole)),
+            false => 0.0,
+        };
+        let after_handshake = |shaken: f64, from: f64| {
+            let lingers = if is_waiting { lingers } else { moment };
+            // Those that are asked again after it have as long.
+            (shaken.max(from) + lingers).max(responder_until(from))
+        };
         let mut begins = round.took;
         if !round.cookie {
-            let Some(challenged) = self.prove(question, round) else { return false };
-            begins += challenged;
-            if begins >= deadline {
-                return false;
+            let until = shaken.map_or(deadline, |shaken| after_handshake(shaken, begins));
+            match self.prove(question, asked, round).map(|after| begins + after).filter(|at| *at < until) {
+                Some(at) => begins = at,
+                None => {
+                    round.answered = shaken.is_some();
+                    (round.distance_at, round.acknowledged_at) =
+                        (shaken.unwrap_or(f64::INFINITY), f64::INFINITY);
+                    round.took = until;
+                    return round.answered;
+                }
             }
             round.cookie = true;
         }
         let acknowledged =
             if question.asks_destination { self.ask_path(question, begins, round) } else { None };
-        let acknowledged = acknowledged.filter(|at| *at < deadline);
-        let (whole, seconds) =
-            (Duration::from_secs_f64(question.whole), |duration: Duration| duration.as_secs_f64());
-        let ends = acknowledged.map_or(deadline, |at| at + seconds(lingering(whole, true)));
-        let (mut settled, mut last) = (0, begins);
-        for (relay, measuring) in question.relays.iter().zip(measuring) {
-            if let Some(at) = self.ask_relay(question, relay, (begins, acknowledged, ends), measuring, round)
-            {
-                settled += 1;
-                last = f64::max(last, at);
+        let acknowledged = acknowledged.filter(|at| shaken.is_some() || *at < deadline);
+        let by_handshake = shaken.map(|shaken| after_handshake(shaken, begins));
+        let ends = match (acknowledged, by_handshake) {
+            (Some(at), Some(ends)) => ends.min(at + lingers).max(at + moment),
+            (Some(at), None) => at + lingers,
+            (None, ends) => ends.unwrap_or(deadline),
+        };
+        let known = match (acknowledged, shaken) {
+            (Some(at), Some(shaken)) => Some(at.min(shaken)),
+            (at, shaken) => at.or(shaken),
+        };
+        let (mut all, mut last) = (true, begins);
+        for (relay, asked) in question.relays.iter().zip(&mut *asked) {
+            if asked.is_settled {
+                continue;
+            }
+            match self.ask_relay(question, relay, (begins, known, ends), &mut asked.known_at, round) {
+                Some(at) => (asked.is_settled, last) = (true, last.max(at)),
+                None => all = false,
             }
         }
-        let all = settled == question.relays.len();
-        match (question.asks_destination, acknowledged) {
-            (true, None) => return false,
-            (true, Some(at)) if all => {
-                round.took = ends.min(last.max(at) + seconds(lingering(whole, false)));
+        round.by_responder = acknowledged.is_some();
+        round.answered = known.is_some();
+        (round.distance_at, round.acknowledged_at) =
+            (known.unwrap_or(f64::INFINITY), acknowledged.unwrap_or(f64::INFINITY));
+        round.took = match (acknowledged, shaken) {
+            (Some(at), _) if all => ends.min(last.max(at) + moment),
+            (None, Some(shaken)) if all && !question.asks_destination => last.max(shaken),
+            (None, Some(shaken)) if all => ends.min(last.max(shaken) + moment).max(responder_until(begins)),
+            (None, None) if all && !question.asks_destination && question.handshake == Handshake::Never => {
+                last
             }
-            (true, Some(_)) => round.took = ends,
-            (false, _) if all => round.took = last,
-            (false, _) => {
-                if round.seen.is_empty() {
-                    return false;
-                }
-                round.took = deadline;
-            }
+            _ => ends,
+        };
+        match question.asks_destination || question.handshake != Handshake::Never {
+            true => round.answered,
+            false => all || !round.seen.is_empty(),
         }
-        round.answered = question.asks_destination;
-        true
     }
 
     /// Asks without a cookie; how many seconds until there is one.
-    fn prove(&mut self, question: &Question<'_>, round: &mut Round) -> Option<f64> {
+    fn prove(&mut self, question: &Question<'_>, asked: &[Asked], round: &mut Round) -> Option<f64> {
         let mut first: Option<f64> = None;
         let mut hear = |hosts: &mut Hosts, host: &mut dyn FnMut(&mut Hosts) -> Option<bool>, after: f64| {
             round.probes += 1;
@@ -245,7 +323,8 @@ impl Hosts {
                 |hosts: &mut Hosts| Some(hosts.destinations[destination].as_mut()?.challenge(question.now));
             hear(self, &mut challenge, question.whole);
         }
-        for relay in question.relays {
+        let unsettled = question.relays.iter().zip(asked).filter(|(_, asked)| !asked.is_settled);
+        for (relay, _) in unsettled {
             let mut challenge = |hosts: &mut Hosts| {
                 relay.is_alive.then(|| hosts.nodes[relay.slot as usize].challenge(question.now))
             };
@@ -263,12 +342,17 @@ impl Hosts {
                 && !self.is_lost()
             {
                 round.answers += 1;
-                round.seen.push(Seen {
-                    node: relay.node,
-                    near: relay.near as f32,
-                    far: Some(relay.far as f32),
-                    on_path: true,
-                });
+                // One that was asked itself, too, in an attempt before, is one.
+                match round.seen.iter_mut().find(|seen| seen.node == relay.node) {
+                    Some(seen) => seen.on_path = true,
+                    None => round.seen.push(Seen {
+                        node: relay.node,
+                        near: relay.near as f32,
+                        far: Some(relay.far as f32),
+                        on_path: true,
+                        told: (begins + relay.near) as f32,
+                    }),
+                }
             }
         }
         if self.is_lost() {
@@ -287,7 +371,7 @@ impl Hosts {
         &mut self,
         question: &Question<'_>,
         relay: &Relay,
-        (begins, acknowledged, ends): (f64, Option<f64>, f64),
+        (begins, known, ends): (f64, Option<f64>, f64),
         known_at: &mut Option<f64>,
         round: &mut Round,
     ) -> Option<f64> {
@@ -335,7 +419,12 @@ impl Hosts {
             round.answers += 1;
             let far = is_known.then_some(relay.far as f32);
             match found {
-                Some(index) => round.seen[index].far = round.seen[index].far.or(far),
+                Some(index) => {
+                    let seen = &mut round.seen[index];
+                    if let (None, Some(_)) = (seen.far, far) {
+                        (seen.far, seen.told) = (far, answered as f32);
+                    }
+                }
                 None => {
                     // A node that the way passes, too, is one.
                     let known = round.seen.iter().position(|seen| seen.node == relay.node);
@@ -345,6 +434,7 @@ impl Hosts {
                             near: relay.near as f32,
                             far,
                             on_path: false,
+                            told: answered as f32,
                         });
                         Some(round.seen.len() - 1)
                     });
@@ -354,8 +444,8 @@ impl Hosts {
                 settled = Some(answered);
                 break;
             }
-            let whole = match acknowledged {
-                Some(acknowledged) if answered >= acknowledged => question.whole,
+            let whole = match known {
+                Some(known) if answered >= known => question.whole,
                 _ => relay.near,
             };
             at = answered + while_it_measures(Duration::from_secs_f64(whole)).as_secs_f64();

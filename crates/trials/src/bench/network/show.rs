@@ -63,12 +63,13 @@ pub fn sessions(console: &dyn Console, figures: &Figures) {
         "directly: no node answered",
         "directly: nodes do not know the way on",
         "directly: no known node gains enough",
+        "directly: no node had told its way while that was worth waiting for",
     ];
     for ((_, share), name) in CAME.iter().zip(figures.came).zip(said) {
         table.row([name.to_owned(), Unit::Percent.format(share)]);
     }
     table.row([
-        "that waited for the directory for more than a second".to_owned(),
+        "that waited for the directory for more than a tenth of a second".to_owned(),
         Unit::Percent.format(figures.held_up),
     ]);
     table.rule();
@@ -87,6 +88,11 @@ pub fn sessions(console: &dyn Console, figures: &Figures) {
         figures.gain_of_best,
         figures.hurt.round(),
         figures.broken,
+    ));
+    let waited = [figures.looked.mean, figures.looked.p99, figures.looked.most];
+    let [mean, p99, most] = waited.map(|seconds| Unit::Seconds.format(seconds));
+    console.say(&format!(
+        "a session that waits until nodes were looked for waits {mean} on average, 99 of 100 no longer than {p99}, and none longer than {most}",
     ));
     console.say(&format!(
         "a dead node is avoided after {:.0} s by half of those who used it, by 99 of 100 after {:.0} s, by all {} after {:.0} s",
@@ -241,8 +247,8 @@ pub fn picture(
                 .y(share("share of sessions"))
                 .series(of("by a node", Hue::Blue, &|figures| figures.came[0]))
                 .series(of("nodes do not know the way on", Hue::Vermillion, &|figures| figures.came[4]))
-                .series(of("no node is known, or answered", Hue::Orange, &|figures| {
-                    figures.came[2] + figures.came[3]
+                .series(of("no node is known in time, or answered", Hue::Orange, &|figures| {
+                    figures.without_nodes()
                 }))
                 .series(of("waited for the directory", Hue::Black, &|figures| figures.held_up)),
         );

@@ -6,8 +6,8 @@ use super::scenario::{DirectoryKind, Scenario};
 use super::world::{Draws, World, target};
 use super::{Ran, run};
 use shorthaul_relay::discovery::{
-    Arrival, Body, Bound, Datagram, Findings, Identity, Key, Keyring, Limits, Load, Message, Onward, PORT,
-    Prober, Question as Asked, Rations, Responder, ResponderConfig, Retry,
+    Arrival, Body, Bound, By, Datagram, Findings, Found, Handshake, Identity, Key, Keyring, Limits, Load,
+    Message, Onward, PORT, Prober, Question as Asked, Rations, Responder, ResponderConfig, Retry, lingering,
 };
 use shorthaul_report::{Progress, Silence};
 use shorthaul_types::{Bytes, Seed, Time};
@@ -332,6 +332,7 @@ enum Event {
     Reaches(SocketAddr, Vec<u8>),
     Returns(Vec<u8>),
     Measured(SocketAddr),
+    Shaken(Duration),
 }
 
 /// Hosts that answer with the program's own code.
@@ -353,11 +354,16 @@ impl Program {
         self.events.insert((at, self.count), event);
     }
 
-    fn round(&mut self, question: Asked, retry: Retry) -> (Findings, f64) {
+    /// A round, where a handshake with the target takes `whole`.
+    fn round(&mut self, question: Asked, retry: Retry, whole: Duration) -> (Findings, f64, Findings) {
         let sent_to = question.target.unwrap();
         let mut now = Time::from_secs(1);
         let mut prober = Prober::new(now, keys(), question, retry, Seed(3));
+        let (mut known, mut by_then): (Option<Time>, Option<Findings>) = (None, None);
         loop {
+            if prober.poll_handshake().is_some() {
+                self.schedule(now + whole, Event::Shaken(whole));
+            }
             while let Some((to, datagram)) = prober.poll_transmit(now) {
                 self.probes += 1;
                 if let Some((_, near, _)) = self.hosts.get(&to) {
@@ -366,9 +372,18 @@ impl Program {
                 }
             }
             if let Some(findings) = prober.findings() {
-                return (findings, now.saturating_since(Time::from_secs(1)).as_secs_f64());
+                let by_then = by_then.unwrap_or_else(|| findings.clone());
+                return (findings, now.saturating_since(Time::from_secs(1)).as_secs_f64(), by_then);
             }
             let timeout = prober.poll_timeout().unwrap();
+            // What is known a moment after the distance, when a small session is decided.
+            if prober.distance().is_some() {
+                let cut = *known.get_or_insert(now) + lingering(whole, false);
+                let next = self.events.first_key_value().map_or(timeout, |(at, _)| at.0.min(timeout));
+                if next > cut && by_then.is_none() {
+                    by_then = Some(prober.findings_so_far());
+                }
+            }
             match self.events.first_key_value().map(|(at, _)| *at) {
                 Some(at) if at.0 <= timeout => {
                     now = at.0;
@@ -398,6 +413,7 @@ impl Program {
                                 self.answers += 1;
                             }
                         }
+                        Event::Shaken(took) => prober.handle_handshake(now, Some(took)),
                         Event::Measured(at) => {
                             let (responder, _, far) = self.hosts.get_mut(&at).unwrap();
                             let far = Duration::from_secs_f64(*far);
@@ -436,11 +452,16 @@ fn cookie() -> [u8; 16] {
 fn a_round_of_the_model_is_a_round_of_the_program() {
     let address = |node: u32| SocketAddr::from(([10, 0, 1, node as u8], PORT));
     let mut draws = Draws::new(Seed(11));
-    let (mut asked_again, mut unanswered) = (0, 0);
-    for case in 0..400 {
+    let (mut asked_again, mut unanswered, mut shaken, mut some_by_then) = (0, 0, 0, 0);
+    for case in 0..1200 {
         let whole = 0.005 + 0.3 * draws.uniform();
         // Some destinations have no responder; some clients have no cookie; some nodes are dead, some may measure nothing.
         let (answers, proven, asks) = (draws.uniform() < 0.7, draws.uniform() < 0.7, draws.uniform() < 0.7);
+        let handshake = match (draws.uniform() * 3.0) as u32 {
+            0 => Handshake::Never,
+            1 => Handshake::IfSilent,
+            _ => Handshake::AtOnce,
+        };
         let relays: Vec<Relay> = (0..1 + (draws.uniform() * 16.0) as u32)
             .map(|node| Relay {
                 node,
@@ -468,6 +489,7 @@ fn a_round_of_the_model_is_a_round_of_the_program() {
             destination: 0,
             whole,
             asks_destination: asks,
+            handshake,
             on_way: &[],
             relays: &relays,
             retry,
@@ -491,9 +513,10 @@ fn a_round_of_the_model_is_a_round_of_the_program() {
             destination: asks.then_some(destination),
             relays: relays.iter().map(|relay| address(relay.node)).collect(),
             target: Some(target(0)),
+            handshake,
             cookie: proven.then(cookie),
         };
-        let (findings, took) = program.round(asked, retry);
+        let (findings, took, by_then) = program.round(asked, retry, Duration::from_secs_f64(whole));
         let found: Vec<(u32, bool)> = findings
             .relays
             .iter()
@@ -502,6 +525,21 @@ fn a_round_of_the_model_is_a_round_of_the_program() {
                 (u32::from(session.ip().octets()[3]), found.offer.onward != Onward::Unknown)
             })
             .collect();
+        let number = |found: &Found| match found.offer.session {
+            SocketAddr::V4(session) => u32::from(session.ip().octets()[3]),
+            SocketAddr::V6(_) => panic!("{found:?}"),
+        };
+        let usable = by_then.relays.iter().filter(|found| found.offer.onward != Onward::Unknown);
+        let mut usable: Vec<u32> = usable.map(number).collect();
+        let moment = lingering(Duration::from_secs_f64(whole), false).as_secs_f64();
+        let at = round.seen_by(round.distance_at + moment).filter(|seen| seen.far.is_some());
+        let mut counted: Vec<u32> = at.map(|seen| seen.node).collect();
+        usable.sort_unstable();
+        counted.sort_unstable();
+        if round.answered {
+            assert_eq!(counted, usable, "case {case}: {question:?}");
+            some_by_then += u32::from(!usable.is_empty() && usable.len() < round.seen.len());
+        }
         let seen: Vec<(u32, bool)> = round.seen.iter().map(|seen| (seen.node, seen.far.is_some())).collect();
         assert_eq!(seen, found, "case {case}: {question:?}");
         assert_eq!(
@@ -510,11 +548,18 @@ fn a_round_of_the_model_is_a_round_of_the_program() {
             "case {case}: {question:?}"
         );
         assert!((round.took - took).abs() < 1e-6, "case {case}: {} {took} {question:?}", round.took);
-        assert_eq!(round.answered, findings.rtt.is_some(), "case {case}");
+        let by_responder = findings.by == Some(By::Responder);
+        assert_eq!(
+            (round.answered, round.by_responder),
+            (findings.rtt.is_some(), by_responder),
+            "case {case}"
+        );
+        shaken += u32::from(round.answered && !by_responder);
         asked_again += u32::from(round.probes > 1 + relays.len() as u32);
         unanswered += u32::from(!round.answered);
     }
-    assert!(asked_again > 100 && unanswered > 50, "{asked_again} {unanswered}");
+    assert!(some_by_then > 100, "{some_by_then}");
+    assert!(asked_again > 300 && unanswered > 150 && shaken > 150, "{asked_again} {unanswered} {shaken}");
 }
 
 #[test]
@@ -530,4 +575,21 @@ fn who_reads_no_directory_finds_the_nodes_on_the_way() {
     assert_eq!((figures.reads, figures.list_bytes_of_client), (0.0, 0.0));
     assert!(figures.came[0] > 0.2, "{:?}", figures.came);
     is_about("probes of a look", figures.probes_a_look, paper.probes_a_look, 0.3);
+}
+
+#[test]
+fn a_destination_without_a_responder_holds_sessions_up_no_longer_than_one_with() {
+    let with = ran(&small(&[("changing = 0.5", "changing = 0.0")]));
+    let without =
+        ran(&small(&[("changing = 0.5", "changing = 0.0"), ("responders = 1.0", "responders = 0.0")]));
+    for Ran { figures, paper, .. } in [&with, &without] {
+        // Each destination is looked at once when a client first goes there.
+        is_about("looks", figures.looks, paper.looks, 0.05);
+        is_about("probes of a look", figures.probes_a_look, paper.probes_a_look, 0.15);
+    }
+    let [with, without] = [with.figures, without.figures];
+    assert!(with.looked.mean > 0.05, "{:?}", with.looked);
+    assert!(without.looked.mean < 1.2 * with.looked.mean, "{:?} {:?}", with.looked, without.looked);
+    assert!(without.looked.most < 1.0, "{:?}", without.looked);
+    is_about("sessions by a node", without.came[0], with.came[0], 0.1);
 }
