@@ -19,7 +19,7 @@ fn scenario(gateway: &str) -> Scenario {
 
 #[test]
 fn a_gateway_that_is_given_the_same_again_does_the_same() {
-    for gateway in ["mode = \"auto\"", "mode = \"split\"", "mode = \"pass\""] {
+    for gateway in ["mode = \"auto\"", "mode = \"split\"", "policy = [{ mode = \"pass\" }]"] {
         let scenario = scenario(gateway);
         let (outcome, handled) = simulate_noting(&scenario, SEED).expect("it runs");
         let [station] = handled.as_slice() else { panic!("{gateway}: one gateway, seed {SEED}") };

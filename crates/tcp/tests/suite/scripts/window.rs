@@ -226,7 +226,7 @@ fn without_persist_a_window_that_shrinks_to_nothing_stops_no_timer() {
     s.write(4_000).expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1");
     s.expect(". 2001:3001(1000) ack 1").expect("P. 3001:4001(1000) ack 1");
     s.at(100).inject(". 1:1(0) ack 1000 win 0").quiet();
-    s.expect_at(1_100, ". 1000:1001(1) ack 1");
+    s.expect_at(1_100, ". 1000:2000(1000) ack 1");
 }
 
 /// M-TCP, as its authors have the supervisor host do it: all but the last byte that was delivered is acknowledged; when the mobile host is
