@@ -4,6 +4,8 @@ use shorthaul_proxy::{Gateway, GatewayConfig};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{Machine, Packet, TxBatch};
 
+// A box for each packet would be freed where time is measured.
+#[allow(clippy::large_enum_variant)]
 /// A call of a gateway by whoever drives it.
 #[derive(Clone, Debug)]
 enum Call {
