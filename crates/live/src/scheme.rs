@@ -40,6 +40,7 @@ impl KernelScheme {
             discriminator,
             f_rto,
             undo,
+            persist_on_shrink,
             black_hole_probing,
             pacing,
             ack,
@@ -111,6 +112,12 @@ impl KernelScheme {
         if !undo {
             lacking
                 .push("Linux takes back what turns out to be no answer to a loss: leave `undo` out".into());
+        }
+        if persist_on_shrink {
+            lacking.push(
+                "Linux retransmits into a window that has shrunk: leave `persist_on_shrink` out, or have `stack = \"own\"` at both hosts"
+                    .into(),
+            );
         }
         if rate_report != linux.rate_report {
             lacking.push(format!("Linux reports no rates: leave `rate_report = \"{rate_report}\"` out, or have `stack = \"own\"` at both hosts"));

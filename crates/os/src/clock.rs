@@ -2,11 +2,18 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use shorthaul_types::Time;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 /// `CLOCK_MONOTONIC`.
 #[inline]
 pub fn monotonic() -> Time {
     time(clock_gettime(ClockId::Monotonic))
+}
+
+/// `CLOCK_THREAD_CPUTIME_ID`: for how long the calling thread has been on a processor since it began.
+pub fn processor() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(tv_sec as u64, tv_nsec as u32)
 }
 
 /// `CLOCK_REALTIME`, in which the kernel stamps packets.

@@ -25,6 +25,7 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         discriminator,
         f_rto: _,              // the models have no timeout without a loss
         undo: _,               // nor an answer to a loss that was none
+        persist_on_shrink: _,  // nor a receiver that closes its window
         black_hole_probing: _, // packets are as long as the way takes
         pacing,
         ack: _,         // our senders count bytes (RFC 3465), so windows grow alike however ACKs are cut

@@ -1,4 +1,5 @@
 //! A gateway in a simulated network, with the radio controller that speaks to it.
+use crate::handled::{Calls, Handled};
 use crate::sleep::Sleep;
 use crate::successor::{Survivors, restarted, successor};
 use shorthaul_proxy::{Gateway, GatewayConfig};
@@ -23,6 +24,8 @@ pub(crate) struct GatewayNode {
     /// What passes while there is none.
     passing: TxBatch,
     survivors: Survivors,
+    /// What its gateway was given, where that is to be known.
+    calls: Option<Box<Calls>>,
 }
 
 impl GatewayNode {
@@ -39,7 +42,26 @@ impl GatewayNode {
             back_at: None,
             passing: TxBatch::new(),
             survivors: Survivors::default(),
+            calls: None,
         }
+    }
+
+    /// Notes what its gateway is given from now on, where it is one gateway to the end, and is told nothing besides.
+    pub fn note_calls(&mut self) {
+        let one = self.taken_over.is_empty() && self.killed.is_empty() && self.changes.is_empty();
+        self.calls = one.then(Box::default);
+    }
+
+    /// What its gateway, called `name`, was given; none where that was not noted.
+    pub fn take_handled(&mut self, name: &str) -> Option<Handled> {
+        Some(Handled::new(name.to_owned(), self.config.clone(), *self.calls.take()?))
+    }
+
+    fn give(&mut self, now: Time, port: PortId, packet: Packet) {
+        if let Some(calls) = &mut self.calls {
+            calls.packet(now, port, &packet);
+        }
+        self.gateway.handle_packet(now, port, packet);
     }
 
     /// The same, taken over by another process at these times, which are in order.
@@ -100,7 +122,7 @@ impl Machine for GatewayNode {
             None => Some(packet),
         };
         if let Some(packet) = packet {
-            self.gateway.handle_packet(now, port, packet);
+            self.give(now, port, packet);
         }
     }
 
@@ -113,8 +135,12 @@ impl Machine for GatewayNode {
             let Some(BandwidthChange { cell, bandwidth, .. }) = self.changes.pop_front() else { break };
             self.gateway.set_path_tail_bandwidth(now, cell.as_deref(), bandwidth);
         }
-        for (port, packet) in self.sleep.iter_mut().flat_map(Sleep::take) {
-            self.gateway.handle_packet(now, port, packet);
+        let slept: Vec<_> = self.sleep.iter_mut().flat_map(Sleep::take).collect();
+        for (port, packet) in slept {
+            self.give(now, port, packet);
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.timeout(now);
         }
         self.gateway.handle_timeout(now);
         while self.next_take_over().is_some_and(|at| at <= now) {
@@ -128,7 +154,11 @@ impl Machine for GatewayNode {
         if self.back_at.is_some() || self.wakes_at().is_some() {
             return false;
         }
+        let before = out.len();
         let more = self.gateway.poll_transmit(now, out);
+        if let Some(calls) = &mut self.calls {
+            calls.transmit(now, out.len() - before);
+        }
         if !self.killed.is_empty() {
             self.gateway.save(&mut self.survivors);
         }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`simulate()`] (a scenario and a seed to an outcome); within, `network` (the event
 //! loop), [`Agenda`] (who is next), `frame` (what travels), `host` and `application` (endpoints and what
-//! they do), `relay` (the node of the proxy transport service), `shaper_node` and `cake` (what people use today, to compare with), `measure` (numbers and checks). [`Simulator`] is
+//! they do), `handled` (what gateways were given, to measure what that costs), `relay` (the node of the proxy transport service), `shaper_node` and `cake` (what people use today, to compare with), `measure` (numbers and checks). [`Simulator`] is
 //! this engine among the others.
 //!
 //! The same seed gives the same run: every event goes into a hash, in order. Randomness belongs to places
@@ -20,6 +20,7 @@ mod endpoint;
 mod error;
 mod frame;
 mod gateway_node;
+mod handled;
 mod host;
 mod measure;
 mod network;
@@ -44,8 +45,9 @@ pub use application::{EndReport, Opening, Transfer};
 pub use chain::{measured, slowest_transfer};
 pub use cross::CrossSource;
 pub use error::SimError;
+pub use handled::{Again, Handled};
 pub use host::port_of;
 pub use route::address_of;
 pub use scenario_host::ScenarioHost;
-pub use simulate::{Recording, simulate, simulate_watching};
+pub use simulate::{Recording, simulate, simulate_noting, simulate_watching};
 pub use simulator::{ENGINE, Simulator};

@@ -1,5 +1,6 @@
 use crate::SimError;
 use crate::build::build;
+use crate::handled::Handled;
 use crate::measure::Probe;
 use crate::network::Network;
 use crate::recorder::Recorder;
@@ -79,7 +80,8 @@ pub fn simulate_watching(
     seed: u64,
     look: &mut dyn FnMut(Time, Vec<HostInfo>),
 ) -> Result<Outcome, SimError> {
-    let seen = run(scenario, seed, Recording::default(), &mut |at, network| {
+    let mut network = build(scenario, Seed(seed));
+    let seen = run(scenario, &mut network, Recording::default(), &mut |at, network| {
         let hosts = network.nodes.iter().find_map(|node| match &node.station {
             Station::Gateway(gateway) => Some(gateway.gateway.hosts().collect()),
             _ => None,
@@ -98,34 +100,56 @@ pub(crate) fn observe(
     reached: &dyn Fn(f64),
 ) -> Result<Observations, SimError> {
     let lasts = scenario.duration.as_secs_f64();
-    run(scenario, seed, recording, &mut |at, _| {
+    run(scenario, &mut build(scenario, Seed(seed)), recording, &mut |at, _| {
         reached(at.saturating_since(Time::ZERO).as_secs_f64() / lasts);
     })
 }
 
+/// The same, with what each gateway was given that is one process to the end.
+///
+/// # Errors
+/// If the run gets stuck at one point in time.
+pub fn simulate_noting(scenario: &Scenario, seed: u64) -> Result<(Outcome, Vec<Handled>), SimError> {
+    let mut network = build(scenario, Seed(seed));
+    for node in &mut network.nodes {
+        if let Station::Gateway(gateway) = &mut node.station {
+            gateway.note_calls();
+        }
+    }
+    let seen = run(scenario, &mut network, Recording::default(), &mut |_, _| ())?;
+    let handled =
+        network.nodes.iter_mut().zip(&scenario.nodes).filter_map(|(node, described)| {
+            match &mut node.station {
+                Station::Gateway(gateway) => gateway.take_handled(&described.name),
+                _ => None,
+            }
+        });
+    let handled = handled.collect();
+    Ok((seen.outcome(seed, &scenario.measure.metrics), handled))
+}
+
 fn run(
     scenario: &Scenario,
-    seed: u64,
+    network: &mut Network,
     recording: Recording,
     sampled: &mut dyn FnMut(Time, &Network),
 ) -> Result<Observations, SimError> {
-    let mut network = build(scenario, Seed(seed));
-    network.recorder = recording.into_recorder(scenario, &network)?;
+    network.recorder = recording.into_recorder(scenario, network)?;
     let end = Time::ZERO + scenario.duration;
     let mut probe = Probe::new(scenario);
     let mut at = Time::ZERO;
-    while at < end && !is_done(scenario, &network) {
+    while at < end && !is_done(scenario, network) {
         at = (at + scenario.measure.every).min(end);
         if let Err(stuck) = network.run_until(at) {
             return Err(SimError::Stuck { at: stuck.at, who: stuck.who });
         }
-        probe.sample(&network);
-        sampled(at, &network);
+        probe.sample(network);
+        sampled(at, network);
     }
     if let Some(recorder) = network.recorder.take() {
         recorder.finish().map_err(SimError::Recording)?;
     }
-    Ok(probe.observations(scenario, &mut network))
+    Ok(probe.observations(scenario, network))
 }
 
 /// Whether nothing more will come that anybody waits for.

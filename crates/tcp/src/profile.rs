@@ -29,6 +29,9 @@ pub struct SenderProfile {
     pub f_rto: bool,
     /// Takes the answer to a loss back once it turns out that nothing was lost (RFC 3522, RFC 3708).
     pub undo: bool,
+    /// A window that the peer closes over what is outstanding stops the retransmission timer, as in 4.4BSD: the sender persists. Without, the
+    /// timer goes on (RFC 9293 §3.8.6, SHLD-16), as in Linux.
+    pub persist_on_shrink: bool,
     /// After several RTOs in a row, tries smaller segments (RFC 4821).
     pub black_hole_probing: bool,
     /// Spreads bursts over the round trip.
@@ -70,6 +73,7 @@ const MODERN: SenderProfile = SenderProfile {
     discriminator: Discrimination::EVERY_LOSS,
     f_rto: true,
     undo: true,
+    persist_on_shrink: false,
     black_hole_probing: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
@@ -192,6 +196,7 @@ impl SenderProfile {
             sack: start.sack,
             f_rto: self.f_rto,
             undo: self.undo,
+            persist_on_shrink: self.persist_on_shrink,
             black_hole_probing: self.black_hole_probing,
             pacing: self.pacing,
             nagle: self.nagle,

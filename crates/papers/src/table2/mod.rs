@@ -3,9 +3,11 @@
 //!
 //! Reading order: `rows` (the systems, and what the paper claims of them), `links`, `world` (the scenario of a link, a work and a
 //! kind of ends, with a case for every system), `measures` (numbers out of runs), `aspects` (the paper's seven rows as numbers with
-//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does), `live` (a part of it between kernels).
+//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does), `live` (a part of it between kernels), `costs` (what a packet
+//! costs a processor).
 mod aspects;
 mod causes;
+mod costs;
 mod links;
 mod live;
 mod measures;
@@ -53,6 +55,10 @@ pub struct Table2 {
     /// How many live runs at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), requires = "live")]
     jobs: u16,
+    /// Instead of all that, what a packet costs this machine's processor on the way with each system, beside forwarding: at three places, or at those
+    /// that are named by `--only`. In costs.json, apart from results
+    #[arg(long, conflicts_with_all = ["live", "repeats", "quick"])]
+    costs: bool,
     #[command(flatten)]
     bounds: Bounds,
 }
@@ -69,6 +75,7 @@ impl Paper for Table2 {
             system: Vec::new(),
             live: options.is_live("table2"),
             jobs: 4,
+            costs: false,
             bounds: Bounds::default(),
         }
     }
@@ -83,6 +90,9 @@ impl Paper for Table2 {
             let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
             let why = format!("there is no such place; links are {}", names.join(", "));
             return Err(PaperError::asked(why));
+        }
+        if self.costs {
+            return self.measure_costs(&places, console);
         }
         let store = fidelity::store(&self.out)?;
         let scenarios = self.out.join("scenarios");
@@ -159,6 +169,26 @@ impl Table2 {
         console.say(study.about());
         let records = all_sound(records(&Simulator::default(), &study, Some(store), console)?)?;
         Ok(Board(measures::scores(place, rows, &records)))
+    }
+
+    /// What a packet costs on the way. Nothing is found: times are of this machine.
+    fn measure_costs(&self, places: &[Place], console: &dyn Console) -> Result<Vec<Found>, PaperError> {
+        let is_usual =
+            |place: &&Place| !self.only.is_empty() || costs::PLACES.contains(&place.name().as_str());
+        let rows = self.rows()?;
+        let mut measured = Vec::new();
+        for place in places.iter().filter(is_usual) {
+            measured.extend(costs::measure(place, &rows, console)?);
+        }
+        console.table(&costs::table(&measured));
+        if cfg!(debug_assertions) {
+            console.say("This is a debug build: what it takes says nothing of what is deployed.");
+        }
+        make_directory(&self.out)?;
+        let results =
+            json!({ "manifest": Manifest::of_this_command().seed(1), "measured on this machine": measured });
+        write_file(&self.out.join("costs.json"), serde_json::to_string_pretty(&results)?)?;
+        Ok(Vec::new())
     }
 
     /// A part of it between kernels.

@@ -215,6 +215,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         discriminator,
         f_rto: _,
         undo: _,
+        persist_on_shrink,
         black_hole_probing: _,
         pacing,
         ack: _,
@@ -243,6 +244,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
             initial_ssthresh.unwrap_or_default().to_string(),
         ),
         ("window_validation", *window_validation != usual.window_validation, window_validation.to_string()),
+        ("persist_on_shrink", *persist_on_shrink, persist_on_shrink.to_string()),
         ("idle_restart", *idle_restart != usual.idle_restart, idle_restart.to_string()),
     ];
     match overwritten.into_iter().find(|(_, differs, _)| *differs) {

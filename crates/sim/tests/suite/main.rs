@@ -5,6 +5,7 @@ mod agreement;
 mod beyond;
 mod bottlenecks;
 mod buffers;
+mod handled;
 mod interceptors;
 mod late;
 mod link_tree;

@@ -25,6 +25,10 @@ pub struct ProfilePatch {
     /// Take the answer to a loss back once it turns out that nothing was lost (RFC 3522, RFC 3708).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub undo: Option<bool>,
+    /// A window that the peer closes over what is outstanding stops the retransmission timer (4.4BSD): the sender persists, and sends that
+    /// again when it is open. Without, the timer goes on (RFC 9293 §3.8.6).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub persist_on_shrink: Option<bool>,
     /// After several RTOs in a row, try smaller segments (RFC 4821).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub black_hole_probing: Option<bool>,
@@ -88,6 +92,7 @@ impl SenderProfile {
             discriminator,
             f_rto,
             undo,
+            persist_on_shrink,
             black_hole_probing,
             pacing,
             ack,
@@ -110,6 +115,7 @@ impl SenderProfile {
             discriminator: discriminator.unwrap_or(self.discriminator),
             f_rto: f_rto.unwrap_or(self.f_rto),
             undo: undo.unwrap_or(self.undo),
+            persist_on_shrink: persist_on_shrink.unwrap_or(self.persist_on_shrink),
             black_hole_probing: black_hole_probing.unwrap_or(self.black_hole_probing),
             pacing: pacing.unwrap_or(self.pacing),
             ack: ack.unwrap_or(self.ack),

@@ -50,6 +50,7 @@ impl Sender {
             self.rtt.on_acknowledged();
             self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
+        self.settle_shrunk_window(now);
         let (dsack, name) = self.read_dsack(ack);
         if dsack == Duplicate::Data && advanced > 0 {
             self.repair_by_answered_probe(now);

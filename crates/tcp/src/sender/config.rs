@@ -38,6 +38,9 @@ pub struct SenderConfig {
     pub window_validation: bool,
     /// The answer to a loss is taken back once it turns out that nothing was lost (RFC 3522, RFC 3708).
     pub undo: bool,
+    /// A window that the peer closes over what is outstanding stops the retransmission timer: the sender persists (4.4BSD), and sends what is
+    /// outstanding again when it is open. Without, the timer goes on (RFC 9293 §3.8.6, SHLD-16).
+    pub persist_on_shrink: bool,
     /// Parameters of the retransmission timer.
     pub rto: RttConfig,
 }
@@ -59,6 +62,7 @@ impl SenderConfig {
             idle_restart: true,
             window_validation: true,
             undo: true,
+            persist_on_shrink: false,
             rto: RttConfig::LINUX,
         }
     }

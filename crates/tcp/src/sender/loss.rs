@@ -11,6 +11,9 @@ use shorthaul_types::Time;
 impl Sender {
     /// Looks for losses after an acknowledgment, or without one.
     pub(super) fn find_losses(&mut self, now: Time, ack: Option<&AckEvent>) {
+        if self.is_shut() {
+            return; // as 4.4BSD, which counts no duplicates while its retransmission timer is off
+        }
         let flight_size = self.detect(now, ack);
         if let Some(before) = self.manager.lost_before() {
             self.find_sent_before(now, before);

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `config` (what goes in and out), this file (what it keeps), `acknowledgment` (what an acknowledgment does
 //! to it), `loss` (finding losses and answering them), `f_rto` and `undo` (answers that were mistakes), `output` (what leaves
-//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it), `momentum` (going on
+//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `shrunk_window`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it), `momentum` (going on
 //! in another process), `put_away` (going on later).
 mod acknowledgment;
 mod config;
@@ -17,6 +17,7 @@ mod pipe_ack;
 mod probe;
 mod put_away;
 mod segment_size;
+mod shrunk_window;
 mod timers;
 mod undo;
 
@@ -38,6 +39,7 @@ use probe::Probes;
 use segment_size::SegmentSize;
 use shorthaul_congestion::{Control, DeliveryRate, Pacer, RttEstimator};
 use shorthaul_types::Time;
+use shrunk_window::ShrunkWindow;
 use timers::Timers;
 use undo::Undo;
 
@@ -100,6 +102,7 @@ struct Options {
     idle_restart: bool,
     window_validation: bool,
     undo: bool,
+    persist_on_shrink: bool,
 }
 
 /// The sending half: holds the bytes, sends them as window and credit allow, has losses found by a [`LossDetector`] and judged
@@ -121,6 +124,7 @@ pub struct Sender {
     probes: Probes,
     undo: Undo,
     persist: Persist,
+    shrunk: ShrunkWindow,
     rtt: RttEstimator,
     rate: DeliveryRate,
     pacer: Pacer,
@@ -154,6 +158,7 @@ impl Sender {
                 idle_restart: config.idle_restart,
                 window_validation: config.window_validation,
                 undo: config.undo,
+                persist_on_shrink: config.persist_on_shrink,
             },
             board: Scoreboard::default(),
             state: State::Open,
@@ -164,6 +169,7 @@ impl Sender {
             probes: Probes::default(),
             undo: Undo::default(),
             persist: Persist::default(),
+            shrunk: ShrunkWindow::default(),
             rtt: RttEstimator::new(config.rto),
             rate: DeliveryRate::new(now),
             pacer: Pacer::new(config.mss),

@@ -40,6 +40,9 @@ impl Sender {
                 len => self.transmit(now, self.snd.nxt, len),
             });
         }
+        if self.is_shut() {
+            return None;
+        }
         if let State::Waiting { .. } = self.state {
             return self.discriminators_probe(now);
         }

@@ -34,7 +34,9 @@ impl Sender {
         if !is_still {
             return false;
         }
-        let Sender { snd, peer, segment, board, probes, undo, persist, rtt, rate, pacer, ecn, .. } = self;
+        let Sender {
+            snd, peer, segment, board, probes, undo, persist, shrunk, rtt, rate, pacer, ecn, ..
+        } = self;
         self.queue.start().put(to);
         self.fin.put(to);
         snd.put(to);
@@ -44,6 +46,7 @@ impl Sender {
         probes.put(to);
         undo.put(to);
         persist.put(to);
+        shrunk.put(to);
         rtt.put(to);
         rate.put_away(to);
         pacer.put(to);
@@ -71,6 +74,7 @@ impl Sender {
         Keep::take(&mut self.probes, from)?;
         Keep::take(&mut self.undo, from)?;
         Keep::take(&mut self.persist, from)?;
+        Keep::take(&mut self.shrunk, from)?;
         Keep::take(&mut self.rtt, from)?;
         self.rate.bring_back(from)?;
         Keep::take(&mut self.pacer, from)?;

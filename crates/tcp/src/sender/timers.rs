@@ -36,7 +36,7 @@ impl Sender {
     }
 
     pub(super) fn arm_persist(&mut self, now: Time) {
-        if self.board.is_empty() {
+        if self.board.is_empty() || self.is_shut() {
             self.persist.arm(now, self.rtt.rto());
         }
     }
@@ -78,7 +78,7 @@ impl Sender {
         };
         let all = [
             named(self.manager.own_timer(self.timers.rto_at), "rto"),
-            self.detector.poll_timeout(),
+            self.detector.poll_timeout().filter(|_| !self.is_shut()),
             named(self.persist.at(), "persist"),
             named(self.timers.pace_at, "pace"),
             discriminator,

@@ -137,6 +137,7 @@ impl Draw {
             f_rto: self.chance.happens(500),
             // Rare, of numbers that are drawn already.
             undo: initial_window % 11 != 7,
+            persist_on_shrink: initial_window % 11 == 6,
             rate_report,
             black_hole_probing: self.chance.happens(500),
             sack: self.chance.happens(700),

@@ -35,6 +35,7 @@ fn plain() -> ConnectionConfig {
             discriminator: Discrimination::EVERY_LOSS,
             f_rto: false,
             undo: true,
+            persist_on_shrink: false,
             rate_report: RateReporting::NONE,
             black_hole_probing: false,
             pacing: false,

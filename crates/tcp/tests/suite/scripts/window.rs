@@ -213,3 +213,61 @@ fn the_window_of_a_syn_ack_is_not_scaled() {
     s.inject("S. 0:0(0) ack 1 win 500 <mss 1000,wscale 3>");
     s.expect(". 1:501(500) ack 1").quiet();
 }
+
+/// A host whose retransmission timer stops when the window shrinks to nothing.
+fn persisting() -> ConnectionConfig {
+    plain_but(|profile| profile.persist_on_shrink = true)
+}
+
+/// RFC 9293 §3.8.6 (SHLD-16): what is outstanding is sent again though the window has shrunk, and one segment follows.
+#[test]
+fn without_persist_a_window_that_shrinks_to_nothing_stops_no_timer() {
+    let mut s = Script::established(plain());
+    s.write(4_000).expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1");
+    s.expect(". 2001:3001(1000) ack 1").expect("P. 3001:4001(1000) ack 1");
+    s.at(100).inject(". 1:1(0) ack 1000 win 0").quiet();
+    s.expect_at(1_100, ". 1000:2000(1000) ack 1");
+}
+
+/// M-TCP, as its authors have the supervisor host do it: all but the last byte that was delivered is acknowledged; when the mobile host is
+/// away, that byte is acknowledged with a window of zero. The sender persists: no RTO, and probes that are farther and farther apart. When the
+/// host is back the window opens, and all that is outstanding leaves at once, for the congestion window is what it was.
+#[test]
+fn a_sender_that_persists_is_stopped_by_a_closed_window_and_goes_on_with_its_window() {
+    let mut s = Script::established(persisting());
+    s.write(4_000).expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1");
+    s.expect(". 2001:3001(1000) ack 1").expect("P. 3001:4001(1000) ack 1");
+    s.at(100).inject(". 1:1(0) ack 1000 win 8000").quiet();
+    s.at(600).inject(". 1:1(0) ack 1001 win 0").quiet();
+    s.expect_at(1_600, ". 1000:1000(0) ack 1").inject(". 1:1(0) ack 1001 win 0").quiet();
+    s.expect_at(3_600, ". 1000:1000(0) ack 1").inject(". 1:1(0) ack 1001 win 0").quiet();
+    s.at(5_000).inject(". 1:1(0) ack 1001 win 8000");
+    s.expect(". 1001:2001(1000) ack 1").expect(". 2001:3001(1000) ack 1");
+    s.expect("P. 3001:4001(1000) ack 1").quiet();
+    // The RTO was not doubled either.
+    s.expect_at(6_000, ". 1001:2001(1000) ack 1");
+}
+
+/// What arrives while the window is closed need not be sent again.
+#[test]
+fn a_sender_that_persists_repeats_only_what_is_still_outstanding() {
+    let mut s = Script::established(persisting());
+    s.write(4_000).expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1");
+    s.expect(". 2001:3001(1000) ack 1").expect("P. 3001:4001(1000) ack 1");
+    s.at(100).inject(". 1:1(0) ack 1 win 0").quiet();
+    s.at(200).inject(". 1:1(0) ack 3001 win 0").quiet();
+    s.at(300).inject(". 1:1(0) ack 3001 win 8000").expect("P. 3001:4001(1000) ack 1").quiet();
+    s.at(400).inject(". 1:1(0) ack 4001 win 0").quiet();
+    s.at(120_000).quiet();
+}
+
+/// Duplicates of a closed window are no sign of a loss.
+#[test]
+fn a_sender_that_persists_takes_no_duplicates_for_a_loss() {
+    let mut s = Script::established(persisting());
+    s.write(4_000).expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1");
+    s.expect(". 2001:3001(1000) ack 1").expect("P. 3001:4001(1000) ack 1");
+    for ms in [100, 110, 120, 130, 140] {
+        s.at(ms).inject(". 1:1(0) ack 1 win 0").quiet();
+    }
+}
