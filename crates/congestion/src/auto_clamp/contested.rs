@@ -57,11 +57,15 @@ impl AutoClamp {
     /// Whether round trips stay long although the window has followed, or was smaller for a while: the path is long by itself, or others fill the
     /// queue.
     pub fn is_contested(&self) -> bool {
-        let is_longer = match (self.path.min_rtt(), self.shortest()) {
+        self.has_become_longer() || self.under_load.get().is_some() || self.contested.is_long
+    }
+
+    /// Whether the path is taken to be longer than it was a minute ago: a drained window left round trips long.
+    pub fn has_become_longer(&self) -> bool {
+        match (self.path.min_rtt(), self.shortest()) {
             (Some(known), Some(shortest)) => known > scaled(shortest, SAME),
             _ => false,
-        };
-        is_longer || self.under_load.get().is_some() || self.contested.is_long
+        }
     }
 
     /// A round that the window limited is over, with round trips of `mean`.

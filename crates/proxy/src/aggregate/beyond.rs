@@ -9,12 +9,14 @@
 //! queue seen   the mean round trip of a round is longer than the shortest by an eighth, and by 2 ms
 //! edge binds   more than two segments for the host were queued here all the round
 //! hold         a queue is seen and the edge does not bind
-//! let go       no queue is seen for two rounds, or the edge binds for two
+//! let go       no queue is seen for eight rounds, or the edge binds for two
 //! not ours     held for four rounds, round trips are still 1.25 times what the window makes, for 16 rounds; or the window
-//!              was drained, and the round trip of the path seems longer: let go for 30 s, then for twice as long, 8 min at most
+//!              was drained, and the round trip of the path seems longer, three times in a row; or it seems longer once, and rates follow
+//!              the window when that is larger by turns (`rivals`): let go for 30 s, then for twice as long, 8 min at most
 //! ```
 //! A queue that does not drain although we hold back is somebody else's. Who goes on holding back then leaves the path to him.
 use super::config::AggregateConfig;
+use super::rivals::{Advice, Delivered, Rivals};
 use super::uplink::{Arrival, Uplink, Upload};
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -29,8 +31,16 @@ const PART: u32 = 8;
 const UNNOTICED: Duration = Duration::from_millis(2);
 /// With this many segments queued here all the time, it is the edge that binds.
 const QUEUED: u64 = 2;
-/// Rounds after which what was seen counts as gone.
+/// Rounds with a queue here after which it is the edge that binds.
 const ROUNDS: u32 = 2;
+/// Rounds without a queue after which nobody is held. Held windows grow while there is none; a sender that is let go because the link's rate has just
+/// become a little higher fills its queue.
+const EMPTY_ROUNDS: u32 = 8;
+/// A path that becomes longer so many times in a row has somebody else's queue in it, and each time by what he has added. A path that is another one, as
+/// a satellite's every fifteen seconds, becomes longer once; whose queue that is, is asked.
+const LONGER: u32 = 3;
+/// In a row are times that lie less than this apart.
+const IN_A_ROW: Duration = Duration::from_secs(8);
 /// Rounds in which a queue of ours drains.
 const DRAINING: u32 = 4;
 /// Rounds after that in which a queue that stays is shown to be another's.
@@ -85,6 +95,12 @@ pub(crate) struct Source {
     pub(super) known: Option<Duration>,
     /// How long the next letting go lasts.
     pub(super) let_go: Duration,
+    /// When a drained window last left the path longer than it was, and how often in a row.
+    longer: Option<(Time, u32)>,
+    /// A sender used up what it was offered, in the last round.
+    is_used_up: bool,
+    /// Whether others fill the queue, and have more of the path than we.
+    rivals: Rivals,
     /// Its connections.
     flows: u32,
     server: IpAddr,
@@ -159,6 +175,9 @@ impl Source {
             bound_here: 0,
             known: None,
             let_go: LET_GO[0],
+            longer: None,
+            is_used_up: false,
+            rivals: Rivals::of_offers(),
             flows: 0,
             server,
         }
@@ -204,10 +223,45 @@ impl Source {
             round.sum += rtt;
             round.count += 1;
         }
-        match self.window.path() {
+        let changed = match self.window.path() {
             Some(path) if path.round_ended() => self.on_round(now),
             _ => Changed::Nothing,
+        };
+        if changed == Changed::Nothing && self.is_held() {
+            return self.ask(now, arrival.bytes, rtt);
         }
+        if self.rivals.asks() {
+            self.rivals.rest(now);
+            self.window.raise(0);
+        }
+        changed
+    }
+
+    /// Asks whether somebody else fills the queue, while senders are held.
+    fn ask(&mut self, now: Time, bytes: u64, rtt: Option<Duration>) -> Changed {
+        let Some(contested) = self.window.contested() else { return Changed::Nothing };
+        let window = contested.window;
+        // Held senders have all of their offers on their way, or they are not asked.
+        let in_flight = if self.is_used_up { self.rivals.of(window) } else { 0 };
+        let mss = self.window.mss() as u32;
+        let own_rtt = contested.own_rtt;
+        let delivered = Delivered { now, bytes, in_flight, rtt, own_rtt, window, mss };
+        let advice = self.rivals.on_delivery(delivered, contested.may_be);
+        self.window.raise(self.rivals.of(window).saturating_sub(window));
+        match advice {
+            Advice::Compete(_) => self.let_go(now),
+            Advice::GoOn | Advice::End => Changed::Nothing,
+        }
+    }
+
+    /// The queue is another's.
+    fn let_go(&mut self, now: Time) -> Changed {
+        self.longer = None;
+        self.hold = Hold::LetGo { until: now + self.let_go };
+        self.let_go = (2 * self.let_go).min(LET_GO[1]);
+        self.rivals.rest(now);
+        self.window.raise(0);
+        Changed::Hold
     }
 
     fn on_round(&mut self, now: Time) -> Changed {
@@ -220,6 +274,7 @@ impl Source {
             return Changed::Nothing;
         };
         let known = self.known.replace(min);
+        self.is_used_up = round.full;
         let is_seen = mean > min + (min / PART).max(UNNOTICED);
         let binds = round.queued.is_some_and(|queued| queued > QUEUED * self.window.mss());
         self.without = if is_seen { 0 } else { self.without + 1 };
@@ -236,7 +291,7 @@ impl Source {
                 Changed::Hold
             }
             Hold::Free => Changed::Nothing,
-            Hold::Held { .. } if self.without >= ROUNDS || self.bound_here >= ROUNDS => {
+            Hold::Held { .. } if self.without >= EMPTY_ROUNDS || self.bound_here >= ROUNDS => {
                 self.hold = Hold::Free;
                 Changed::Hold
             }
@@ -244,11 +299,17 @@ impl Source {
                 let most = self.window.full_rtt().max(min);
                 let is_stuck = rounds >= DRAINING && least > most + most / 4 + UNNOTICED;
                 let stuck = if is_stuck { stuck + 1 } else { 0 };
-                let is_longer = known.is_some_and(|known| min > known + known / PART + UNNOTICED);
+                if known.is_some_and(|known| min > known + known / PART + UNNOTICED) {
+                    self.longer = match self.longer {
+                        Some((last, times)) if now.saturating_since(last) < IN_A_ROW => {
+                            Some((now, times + 1))
+                        }
+                        _ => Some((now, 1)),
+                    };
+                }
+                let is_longer = self.longer.is_some_and(|(_, times)| times >= LONGER);
                 if stuck >= STUCK || is_longer {
-                    self.hold = Hold::LetGo { until: now + self.let_go };
-                    self.let_go = (2 * self.let_go).min(LET_GO[1]);
-                    return Changed::Hold;
+                    return self.let_go(now);
                 }
                 if now.saturating_since(since) >= OURS {
                     self.let_go = LET_GO[0];

@@ -22,6 +22,12 @@ const LOOK_ROUNDS: u32 = 2;
 /// Percent of the rate that has to stay, and of the round trip that may, where the queue is our own.
 const SAME_RATE: u64 = 90;
 const SHORTER: u32 = 87;
+/// So many looks say what part of the link we have.
+const ENOUGH: u32 = 3;
+/// It takes so many times its window at most, at once.
+const MOST_TAKEN: f64 = 4.0;
+/// With less than this part it takes what it yielded: near a half, chance decides.
+const LITTLE: f64 = 0.4;
 /// A round trip up to this many percent of the path's own has no queue in it.
 const NO_QUEUE: u32 = 120;
 /// What CUBIC leaves of its window, in percent (RFC 9438 §4.6).
@@ -62,6 +68,26 @@ enum Phase {
     Look { rounds: u32, rate: u64, rtt: Duration },
 }
 
+/// What looks have shown of others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    /// Bytes a second, of all looks: before, and with the smaller window.
+    before: u64,
+    smaller: u64,
+    count: u32,
+}
+
+impl Looks {
+    /// The part of the link that we have, once that is known. Of who has the part s, a window of x times the former one has x / (1 - (1 - x) s) times
+    /// the rate, where the others stay as they are.
+    fn part(&self) -> Option<f64> {
+        let kept = LOOK_PERCENT as f64 / 100.0;
+        let ratio = self.smaller as f64 / self.before.max(1) as f64;
+        let part = (1.0 - kept / ratio.max(kept / 2.0)) / (1.0 - kept);
+        (self.count >= ENOUGH).then_some(part.clamp(0.0, 1.0))
+    }
+}
+
 /// A window that competes.
 #[derive(Debug)]
 pub(super) struct Competition {
@@ -72,6 +98,9 @@ pub(super) struct Competition {
     of_losses: bool,
     /// The round trip of the path was measured without a queue.
     pub path_is_known: bool,
+    /// Whoever takes the queue is none of ours: a window of losses may take what it yielded to them.
+    pub may_take: bool,
+    looks: Looks,
     /// So many of them send at once: fewer, where the least window of each is too much together.
     at_once: u64,
     /// Rounds without an answer to a loss.
@@ -107,6 +136,8 @@ impl Competition {
             connections,
             of_losses: false,
             path_is_known: true,
+            may_take: false,
+            looks: Looks::default(),
             clean: 0,
             at_once: connections,
             control: control(now, window / connections, mss),
@@ -273,14 +304,30 @@ impl Competition {
                 let same_rate = round.rate(now) >= *rate / 100 * SAME_RATE;
                 let shorter = mean <= *rtt * SHORTER / 100;
                 let empty = self.path_is_known && mean <= self.own_rtt * NO_QUEUE / 100;
+                let rate_before = *rate;
                 self.phase = Phase::Compete { rounds: 0 };
                 if same_rate && shorter || empty {
                     return Some(least);
                 }
                 self.wait = (2 * self.wait).min(LONGEST_LOOK.max(self.wait));
                 self.look_at = now + self.wait;
+                self.looks.before += rate_before;
+                self.looks.smaller += round.rate(now);
+                self.looks.count += 1;
+                self.take();
                 None
             }
+        }
+    }
+
+    /// Takes what it yielded, where looks have shown that others have most of the link: with the part s of it, half is (1 - s) / s times the window.
+    fn take(&mut self) {
+        let Some(part) = self.looks.part() else { return };
+        self.looks = Looks::default();
+        if self.may_take && part < LITTLE {
+            let window = self.window();
+            let most = (window as f64 * ((1.0 - part) / part.max(0.01)).min(MOST_TAKEN)) as u64;
+            self.starting = Some((window, most));
         }
     }
 }
@@ -338,6 +385,38 @@ mod tests {
         assert_eq!(alone_after(rate, |_| 90_000), None);
         let left = alone_after(rate, |at| if at < 20.0 { 90_000 } else { 0 }).unwrap();
         assert!((20.0..25.0).contains(&left), "{left} s");
+    }
+
+    /// Rounds of a link of 2.5 MB/s, with a queue of 100 kB that somebody else fills up to what we leave, until the window is no more what losses made it:
+    /// how many times as large it may grow at once.
+    fn taken(may_take: bool, theirs: u64) -> Option<f64> {
+        let own = Duration::from_millis(30);
+        let start = Time::from_secs(1);
+        let mut window = Competition::after_losses(start, own, 20_000, (1, MSS), Duration::from_secs(1));
+        window.may_take = may_take;
+        let mut now = start;
+        for _ in 0..1000 {
+            let ours = window.window();
+            let sent_at = now;
+            let round = own.max(Duration::from_nanos((ours + theirs) * 1_000_000_000 / 2_500_000));
+            now += round;
+            window.on_full();
+            window.on_delivery(Delivery { now, bytes: ours, sent_at, rtt: Some(round) }, ours);
+            if let Some((from, to)) = window.starting {
+                return Some(to as f64 / from as f64);
+            }
+            // Losses keep it as small as it is.
+            window.on_lost(now, round);
+        }
+        None
+    }
+
+    #[test]
+    fn who_has_little_takes_what_it_yielded_and_who_has_half_does_not() {
+        let times = taken(true, 150_000).expect("it has a tenth");
+        assert!((2.0..=MOST_TAKEN).contains(&times), "{times}");
+        assert_eq!(taken(false, 150_000), None, "not where others may be ours");
+        assert_eq!(taken(true, 4_000), None, "it has more than half");
     }
 
     #[test]

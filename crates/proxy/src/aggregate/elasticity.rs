@@ -20,6 +20,8 @@ pub(super) struct Swing {
     below: u64,
     /// What it follows stays the same for a set: its rates would make it larger.
     stays: bool,
+    /// So many round trips after a change the rate shows it.
+    shows_after: u32,
     /// Of a turn, the first round trip shows what was sent before. What is delivered in the rest is at least so many segments.
     segments: u64,
     /// The part of a change that the rate follows where others count; less is nothing.
@@ -30,10 +32,12 @@ pub(super) struct Swing {
 
 /// To find out whether somebody has more than half of the link: the window is large enough for the link all the time, even where it varies.
 pub(super) const RAISED: Swing =
-    Swing { above: 500, below: 0, stays: true, segments: 16, shared: 0.5, margin: 0.1 };
+    Swing { above: 500, below: 0, stays: true, shows_after: 1, segments: 16, shared: 0.5, margin: 0.1 };
+/// The same of a window that others are offered: what they make of an offer arrives a round trip after what left before it.
+pub(super) const OFFERED: Swing = Swing { shows_after: 2, ..RAISED };
 /// To find out whether somebody is there still: a longer queue harms, so the larger part is below, where the link is full without others.
 pub(super) const AROUND: Swing =
-    Swing { above: 40, below: 120, stays: false, segments: 48, shared: 0.25, margin: 0.1 };
+    Swing { above: 40, below: 120, stays: false, shows_after: 1, segments: 48, shared: 0.25, margin: 0.1 };
 
 /// How long it is either: so long, or half as long again, and all that doubled, so often that it is two round trips or more.
 const TURN: Duration = Duration::from_millis(8);
@@ -202,7 +206,8 @@ impl Elasticity {
         let followed = if swing.stays && least_takes < MOST_TAKES { window.max(least) } else { window };
         let window = self.base.unwrap_or(followed);
         let segments = (window / mss).max(1);
-        let needed = rtt + (rtt * swing.segments as u32 / segments.min(swing.segments) as u32);
+        let needed =
+            rtt * swing.shows_after + (rtt * swing.segments as u32 / segments.min(swing.segments) as u32);
         // It stays, unless it is too short, or twice as long as it has to be.
         while self.length + 1 < LENGTHS && length_of(self.length) < needed {
             self.length += 1;
@@ -226,7 +231,7 @@ impl Elasticity {
                 let kept = self.base.map_or(0, |base| base / 4 * 3);
                 self.base = if begins { Some(followed.max(kept)) } else { self.base };
             }
-            let from = now + rtt;
+            let from = now + rtt * swing.shows_after;
             self.turn = Some(Turn {
                 number,
                 length,

@@ -7,7 +7,7 @@
 //! ends     when turns show that nobody is there any more; or when it has less than before, which is told every five seconds
 //! again    10 s later; each answer that changed nothing doubles that, up to 160 s
 //! ```
-use super::elasticity::{AROUND, Elasticity, Link, RAISED};
+use super::elasticity::{AROUND, Elasticity, Link, OFFERED, RAISED, Swing};
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -21,8 +21,8 @@ const SOON: Duration = Duration::from_secs(3);
 const OTHERS: f64 = 0.25;
 /// Round trips that become so many times as long show that the link has become slower: the window makes them half as long again.
 const FALLEN: u32 = 4;
-/// So many round trips are enough for an answer.
-const ENOUGH: u32 = 64;
+/// So many round trips are enough for an answer; of what others are offered more, for their path is drained now and then while it is in doubt.
+const ENOUGH: [u32; 2] = [64, 192];
 /// Whether it pays is seen in so much time, and in so many round trips.
 const PAYS: Duration = Duration::from_secs(5);
 const PAYS_ROUND_TRIPS: u32 = 32;
@@ -73,6 +73,10 @@ enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Rivals {
     elasticity: Elasticity,
+    /// How the window changes while it is asked.
+    raised: Swing,
+    /// So many round trips are enough for an answer.
+    enough: u32,
     state: State,
     wait: Duration,
     /// The last question got no answer, for the link changed.
@@ -85,6 +89,8 @@ impl Default for Rivals {
     fn default() -> Self {
         Rivals {
             elasticity: Elasticity::default(),
+            raised: RAISED,
+            enough: ENOUGH[0],
             state: State::Rests { until: Time::ZERO },
             wait: WAIT[0],
             gave_up: false,
@@ -109,6 +115,11 @@ pub(super) struct Delivered {
 }
 
 impl Rivals {
+    /// The same, of a window that others are offered.
+    pub fn of_offers() -> Self {
+        Rivals { raised: OFFERED, enough: ENOUGH[1], ..Rivals::default() }
+    }
+
     /// A window as it is now.
     pub fn of(&self, window: u64) -> u64 {
         self.elasticity.of(window)
@@ -189,7 +200,7 @@ impl Rivals {
                     return Advice::GoOn;
                 }
                 let (since, rate) = (meter.since, meter.rate(now));
-                match self.elasticity.on_delivery(now, RAISED, (bytes, in_flight), (window, mss), rtts) {
+                match self.elasticity.on_delivery(now, self.raised, (bytes, in_flight), (window, mss), rtts) {
                     Link::Shared => {
                         // Who has the part s of a link has half of it with (1 - s) / s times the window, if the others stay.
                         let follows = self.elasticity.follows();
@@ -200,7 +211,7 @@ impl Rivals {
                         return Advice::Compete(larger);
                     }
                     Link::Alone => self.not_now(now),
-                    Link::Unknown if now.saturating_since(since) > ENOUGH * rtt => self.not_now(now),
+                    Link::Unknown if now.saturating_since(since) > self.enough * rtt => self.not_now(now),
                     Link::Unknown => {}
                 }
                 Advice::GoOn

@@ -180,13 +180,19 @@ impl SharedWindow {
     /// Looks whether somebody else fills the queue, and competes if so.
     fn watch(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
         let Delivery { now, bytes, rtt, .. } = delivery;
-        if !self.competes || self.answers_losses() {
-            return self.rivals.rest(now);
-        }
         let window = self.followed();
         let Size::Auto(auto) = &mut self.clamp else { return };
         // Where the host uploads, its rate varies with the queue of that, too. Several hosts would take each other for competitors.
         let uploads = |own: Duration| auto.beside() > own / UPLOADS;
+        if let Some(competition) = self.competition.as_mut().filter(|competition| competition.is_of_losses())
+        {
+            competition.may_take =
+                self.competes && !self.has_others && auto.shortest().is_some_and(|own| !uploads(own));
+            return self.rivals.rest(now);
+        }
+        if !self.competes {
+            return self.rivals.rest(now);
+        }
         let may_ask = |own: &Duration| !auto.is_starting() && !self.has_others && !uploads(*own * 4);
         let advice = match auto.shortest().filter(may_ask) {
             Some(own_rtt) => {

@@ -1,6 +1,6 @@
 //! Senders are held whose queue stands beyond the gateway, and only those.
 use shorthaul_observe::Outcome;
-use shorthaul_scenario::{Series, Study};
+use shorthaul_scenario::{Metric, Series, Study};
 use shorthaul_sim::{Recording, simulate};
 
 /// What came of two downloads through a gateway: their rates, in bit/s, and how long packets waited on the way from the server,
@@ -100,4 +100,32 @@ fn a_stranger_in_the_queue_beyond_leaves_us_our_part() {
         let owed = direct.min((ours + theirs) / 2.0);
         assert!(ours > 0.95 * owed, "{ours} of {owed} bytes beside {stranger}, {direct} directly");
     }
+}
+
+/// A path that becomes longer is another path, as a satellite's each fifteen seconds, unless somebody else is in its queue.
+#[test]
+fn a_path_that_becomes_longer_is_held_still() {
+    let seen = |gateway: &str| {
+        let text = format!(
+            "duration = \"75 s\"\nwarm_up = \"5 s\"\n[hosts.server]\nscheme = \"cubic\"\n[hosts.laptop]\nscheme = \"cubic\"\n\
+             [gateways.gateway]\naccess = \"laptop\"\n{gateway}\n\
+             [[links]]\nbetween = [\"laptop\", \"gateway\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"100 us\" }}\n\
+             [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {{ preset = \"starlink\" }}\n\
+             [[flows]]\nname = \"download\"\nfrom = \"server\"\nto = \"laptop\"\nopened_by = \"laptop\"\nunlimited = \"75 s\"\n\
+             [measure]\nmetrics = [\"queue-delay-95\", \"goodput\"]\n"
+        );
+        let study = Study::from_toml("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+        let outcomes =
+            (0..3).map(|seed| simulate(&scenario, seed, Recording::default()).expect("it is sound"));
+        outcomes.fold((0.0, 0.0), |(queue, goodput), outcome| {
+            (
+                queue + outcome.metrics[&Metric::QueueDelay95] / 3.0,
+                goodput + outcome.metrics[&Metric::Goodput] / 3.0,
+            )
+        })
+    };
+    let (direct, held) = (seen("split = false"), seen(SPLIT));
+    assert!(held.0 < 0.25 * direct.0, "{} of {} s", held.0, direct.0);
+    assert!(held.1 > 0.93 * direct.1, "{} of {} bit/s", held.1, direct.1);
 }

@@ -107,6 +107,12 @@ fn draw(seed: u64) -> Drawn {
     Drawn { link, configs: [draw.end(), draw.end()], totals, appetites }
 }
 
+/// Whether everything has arrived, however it ended: a last acknowledgment that was lost is not sent again once TIME-WAIT is over, and a timer that
+/// has backed off further finds nobody (RFC 9293 §3.10.7.1).
+fn has_arrived(pair: &Pair, totals: [u64; 2]) -> bool {
+    pair.apps[1].read == totals[0] && pair.apps[0].read == totals[1]
+}
+
 #[test]
 fn random_ends_on_random_links_get_through() {
     each_seed(0..500, |seed| {
@@ -120,10 +126,7 @@ fn random_ends_on_random_links_get_through() {
         pair.open(client.clone(), server.clone());
         let done = pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done);
         let states = [pair.state(0), pair.state(1)];
-        // A last acknowledgment that was lost is not sent again once TIME-WAIT is over: a timer that has backed off further
-        // finds nobody (RFC 9293 §3.10.7.1). Everything has arrived all the same.
-        let has_arrived = pair.apps[1].read == totals[0] && pair.apps[0].read == totals[1];
-        assert!(done || has_arrived, "{:?} {states:?} at {}", pair.apps, pair.now);
+        assert!(done || has_arrived(&pair, *totals), "{:?} {states:?} at {}", pair.apps, pair.now);
         assert_eq!(states, [State::Closed; 2]);
     });
 }
@@ -147,6 +150,6 @@ proptest! {
         let config = ConnectionConfig { syn_retries: 12, ..ConnectionConfig::default() };
         pair.open(config.clone(), config);
         let done = pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done);
-        prop_assert!(done, "{:?} {:?}", pair.apps, [pair.state(0), pair.state(1)]);
+        prop_assert!(done || has_arrived(&pair, [totals.0, totals.1]), "{:?} {:?}", pair.apps, [pair.state(0), pair.state(1)]);
     }
 }

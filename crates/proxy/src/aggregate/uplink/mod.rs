@@ -91,6 +91,19 @@ pub(crate) struct Uplink {
     measured_at: Time,
     /// How often round trips were over, and how often shares were computed.
     counted: Counted,
+    /// So much more is offered than the path needs, to see what comes of it.
+    raised: u64,
+}
+
+/// Whether others may fill the path's queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contested {
+    /// The window that follows the path.
+    pub window: u64,
+    /// The shortest round trip of late.
+    pub own_rtt: Duration,
+    /// Round trips stay longer than the window explains.
+    pub may_be: bool,
 }
 
 /// How far an uplink has come with its shares.
@@ -137,6 +150,7 @@ impl Uplink {
             needs: Vec::new(),
             measured_at: now,
             counted: Counted::default(),
+            raised: 0,
         }
     }
 
@@ -226,7 +240,25 @@ impl Uplink {
     pub fn size(&self) -> u64 {
         match &self.size {
             Size::Fixed(bytes) => *bytes,
-            Size::Auto(auto) => auto.window(),
+            Size::Auto(auto) => auto.window() + self.raised,
+        }
+    }
+
+    /// More is offered than the path needs, to see what comes of it.
+    pub fn raise(&mut self, by: u64) {
+        self.raised = by;
+    }
+
+    /// The window that follows the path, and the shortest round trip of late, where others may fill the path's queue; nothing where the window is fixed,
+    /// or not found yet.
+    pub fn contested(&self) -> Option<Contested> {
+        match &self.size {
+            Size::Auto(auto) if !auto.is_starting() => Some(Contested {
+                window: auto.window(),
+                own_rtt: auto.shortest()?,
+                may_be: auto.has_become_longer(),
+            }),
+            _ => None,
         }
     }
 
