@@ -32,8 +32,8 @@ const LEAST: u64 = 100;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(32);
 
-/// A host uploads where round trips wait in the other direction's queue for longer than one part of so many of the path's own round trip. What is asked
-/// already is given up at four times that.
+/// The host counts as uploading where round trips wait in the uplink's queue for more than 1/16 of the path's own round trip. A question that is under
+/// way is given up at four times that.
 const UPLOADS: u32 = 16;
 
 /// So often losses that do not end are answered by a drain of all alone.

@@ -269,7 +269,7 @@ fn way_on(found: &Found, whole: Duration) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::discovery::message::{Name, Offer};
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     /// Figure 5 of the paper: windows of 20 packets on links of 10 Mbit/s.
-    fn figure_5() -> Facts {
+    pub(crate) fn figure_5() -> Facts {
         Facts {
             loss: Some(0.0),
             rate: Some(BitRate::from_bits_per_sec(10_000_000)),

@@ -56,20 +56,10 @@ pub fn is_worth_probing(size: Bytes, facts: &Facts, policy: Policy) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ranking::tests::figure_5;
     use super::*;
-    use shorthaul_types::BitRate;
 
     const MS: Duration = Duration::from_millis(1);
-
-    /// Figure 5 of the paper: windows of 20 packets on links of 10 Mbit/s.
-    fn figure_5() -> Facts {
-        Facts {
-            loss: Some(0.0),
-            rate: Some(BitRate::from_bits_per_sec(10_000_000)),
-            window: Some(Bytes(20_000)),
-            model: "reno".into(),
-        }
-    }
 
     #[test]
     fn short_transfers_are_not_worth_a_probe_and_a_megabyte_is() {
