@@ -1,6 +1,7 @@
 //! The aggregate control block (AGG §IV-B, Fig. 6): what the connections to the hosts of a bottleneck group share in
 //! sending.
 mod stall;
+mod tail_probe;
 
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
@@ -47,6 +48,8 @@ pub(crate) enum Expired {
     Look,
     /// The retransmission timer: a connection is to be chosen that probes the link.
     Probe,
+    /// A tail loss probe is due: a connection is to be chosen that sends something new.
+    TailProbe,
     /// Silent connections are to be asked again.
     Ask,
     /// It has been silent for too long.
@@ -79,6 +82,8 @@ pub(crate) struct Aggregate {
     /// When the link was last back from a stall.
     back_at: Time,
     pub rto_at: Option<Time>,
+    /// When a tail loss probe is due.
+    tail_probe_at: Option<Time>,
     pace_at: Option<Time>,
     /// How late timers are served.
     late: Duration,
@@ -125,6 +130,7 @@ impl Aggregate {
             stalled_at: Time::ZERO,
             back_at: Time::ZERO,
             rto_at: None,
+            tail_probe_at: None,
             pace_at: None,
             late: Duration::ZERO,
             unsplit: UnderWay::default(),
@@ -419,11 +425,13 @@ impl Aggregate {
     pub fn settle_timer(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.log.clear();
+            self.tail_probe_at = None;
             if self.stall.is_none() {
                 self.rto_at = None;
             }
         } else if self.rto_at.is_none() {
             self.rto_at = Some(now + self.rto());
+            self.arm_tail_probe(now);
         }
     }
 
@@ -588,6 +596,9 @@ impl Aggregate {
     pub fn deadline(&self) -> Option<Time> {
         let skipack =
             self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
-        [self.rto_at, self.pace_at, self.ask_at, skipack, self.look_at].into_iter().flatten().min()
+        [self.rto_at, self.tail_probe_at, self.pace_at, self.ask_at, skipack, self.look_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

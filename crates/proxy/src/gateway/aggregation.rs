@@ -212,6 +212,10 @@ impl Gateway {
             match aggregate.on_timeout(now) {
                 Expired::Look => self.repair_skipped(now, group),
                 Expired::Probe => self.probe(now, group),
+                Expired::TailProbe => {
+                    self.repair_skipped(now, group);
+                    self.probe_tail(group);
+                }
                 Expired::Ask => self.ask_silent(now, group),
                 // Nobody has answered for a quarter of an hour.
                 Expired::Gone => {
@@ -222,6 +226,21 @@ impl Gateway {
             }
             self.access.wake(group);
             self.access.arm(group);
+        }
+    }
+
+    /// One connection sends something new, if there is any that its receiver takes.
+    fn probe_tail(&mut self, group: u32) {
+        let members = self.access.members_of(group);
+        let Gateway { access, table, .. } = self;
+        let has_news = |index: &u32| {
+            let found = table.aggregated(*index).filter(|(_, member)| !member.is_silent());
+            found.and_then(|(flow, _)| flow.managed_sender()).is_some_and(|sender| sender.sendable() > 0)
+        };
+        if let (Some(index), Some(aggregate)) =
+            (members.into_iter().find(has_news), access.aggregate_mut(group))
+        {
+            aggregate.probe_tail_with(index);
         }
     }
 

@@ -156,7 +156,7 @@ pub(super) fn silences(records: &[RunRecord]) -> Option<Vec<Finding>> {
             .because(format!("{} runs; the longest silence after the link is back lasts {}", silences.len(), seconds(most)))
             .explained(
                 format!(
-                    "all acknowledgments of a window are lost, and the first timer, longer than that of RFC 6298, has to expire, at most {} after the link is back: where the link layer holds them, no silence is longer than {} ({} runs, cases `held`)",
+                    "all acknowledgments of a window are lost, and whatever asks for them is later: a tail loss probe after two round trips, or the first timer, longer than that of RFC 6298; data is there {} after the link is back at most. Where the link layer holds them, no silence is longer than {} ({} runs, cases `held`)",
                     seconds(most),
                     seconds(most_held),
                     held.len()

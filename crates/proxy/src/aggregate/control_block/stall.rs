@@ -126,8 +126,9 @@ impl Aggregate {
             return Expired::Ask;
         }
         if self.rto_at.is_none_or(|at| at > now) {
-            return Expired::Look;
+            return if self.tail_probe_is_due(now) { Expired::TailProbe } else { Expired::Look };
         }
+        self.tail_probe_at = None;
         let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, probed_at: now });
         self.stalled_at = stall.since;
         stall.probes += 1;

@@ -263,10 +263,13 @@ impl Uplink {
     }
 
     /// What is to be shared: the window, while it grows also what came in this round trip, and a segment for each
-    /// upload, since the second of two brings the acknowledgment.
+    /// upload, since the second of two brings the acknowledgment. One alone gets two, unless the path holds less than the least window: it waits
+    /// until there is room for a whole segment (RFC 9293 §3.8.6.2.1), and a window of a few leaves the link idle then.
     fn total(&self) -> u64 {
         let grown = if self.is_starting() { self.flight } else { 0 };
-        self.size() + grown + self.mss * self.active.max(1)
+        let product = self.path().and_then(PathEstimate::product).map_or(0, |product| product.0);
+        let least = if product >= (LEAST_SEGMENTS - 1) * self.mss { 2 } else { 1 };
+        self.size() + grown + self.mss * self.active.max(least)
     }
 
     /// Whether the link was never full yet: the window grows as that of a sender in slow start does.
