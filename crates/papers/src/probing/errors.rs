@@ -1,15 +1,16 @@
-//! Why times differ: the same cells with errors that are decided for each packet, or in slots of another length, and with timeouts that
-//! stay doubled otherwise; and what larger windows change.
+//! What was assumed, otherwise: the same cells with errors that are decided for each packet, or in slots of another length, and with timeouts
+//! that stay doubled for longer, or are not doubled at all; what larger windows change; and many runs of cells that are far off.
 //!
-//! The paper calls its model time-based and says no more. The slots of 200 ms were chosen because all of its tables come out best with them
-//! (docs/probing.md), so what they do to single cells has to be told apart from what the protocols do. Nor does it say how long an RTO
-//! stays doubled.
+//! The paper calls its model time-based and says no more. The slots of 200 ms were chosen because its times come out well with them
+//! (docs/probing.md), so what they do has to be told apart from what the protocols do. RTOs are doubled in it ("consecutive timeouts",
+//! "an extended time-out", §4), but when that ends it does not say.
 use super::TEXT;
+use super::figures::Shows;
 use super::measured::{self, Tables};
 use super::paper::PaperCell;
 use crate::error::{Result, While};
 use crate::experiment;
-use shorthaul_observe::{Store, Summary, runs_of};
+use shorthaul_observe::{RunRecord, Store, Summary, runs_of};
 use shorthaul_report::Console;
 use shorthaul_scenario::{Metric, Study};
 use shorthaul_sim::Simulator;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
     Slots,
-    Doubling,
+    Timer,
 }
 
 /// Another way: what it changes, in words, and what stands in the scenario for it, in the place of what.
@@ -32,26 +33,26 @@ struct Way {
 
 /// How the scenario decides errors, and how its timers are.
 const SLOTS: &str = ", slot = \"200 ms\"";
-const TIMERS: &str = "rto = \"coarse\"";
-const WAYS: [Way; 4] = [
-    Way { changes: Changes::Slots, how: "for each packet", old: SLOTS, new: "" },
-    Way { changes: Changes::Slots, how: "in slots of 20 ms", old: SLOTS, new: ", slot = \"20 ms\"" },
+const TIMERS: &str = "rto = \"coarse, doubled until acknowledged\"";
+const WAYS: [Way; 5] = [
+    Way { changes: Changes::Slots, how: "errors for each packet", old: SLOTS, new: "" },
+    Way { changes: Changes::Slots, how: "errors in slots of 20 ms", old: SLOTS, new: ", slot = \"20 ms\"" },
+    Way { changes: Changes::Slots, how: "errors in slots of 500 ms", old: SLOTS, new: ", slot = \"500 ms\"" },
     Way {
-        changes: Changes::Doubling,
-        how: "stay doubled until something is acknowledged",
+        changes: Changes::Timer,
+        how: "RTOs that stay doubled until new data give a round trip (RFC 6298)",
         old: TIMERS,
-        new: "rto = \"coarse, doubled until acknowledged\"",
+        new: "rto = \"coarse\"",
     },
     Way {
-        changes: Changes::Doubling,
-        how: "are never doubled",
+        changes: Changes::Timer,
+        how: "RTOs that are never doubled",
         old: TIMERS,
         new: "rto = \"coarse, never doubled\"",
     },
 ];
-/// The window of the scenario, and a larger one (PRB §4, footnote 8).
+/// The window of the scenario, and larger ones (PRB §4, footnote 8); the paper does not say how large.
 const WINDOW: &str = "receive_buffer = \"10240 B\"";
-/// The larger ones; the paper does not say how large. The first is the one that is judged.
 const LARGER: [&str; 4] = ["15 KiB", "20 KiB", "32 KiB", "64 KiB"];
 /// Tahoe-Probing and Reno-Probing, and what each is built upon.
 const BASES_OF_TWO: [(usize, usize); 2] = [(1, 0), (3, 2)];
@@ -59,58 +60,67 @@ const BASES_OF_TWO: [(usize, usize); 2] = [(1, 0), (3, 2)];
 const MODERATE: [u32; 4] = [1, 10, 20, 33];
 /// Runs of each cell, as many as the paper had at least.
 pub const RUNS: u32 = 10;
-/// Where duplicates are likelier than timeouts, so that the probing protocols can differ (§4.2).
-pub const LOW_RATES: [u32; 4] = [1, 10, 20, 33];
-pub const SHORT_PHASES: [u32; 2] = [1, 2];
-/// Tahoe-Probing, Reno-Probing, Adaptive and Selective.
-const PROBING: [usize; 4] = [1, 3, 4, 5];
+/// Runs of a cell that is far off.
+const MANY: u32 = 100;
 
-/// Completion times in another way, in seconds: means by cell.
+/// Times and overheads in another way: means by cell, of the runs that succeeded.
 pub struct Otherwise {
     pub changes: Changes,
     /// In words.
     pub how: &'static str,
     pub times: BTreeMap<PaperCell, f64>,
+    pub overheads: BTreeMap<PaperCell, f64>,
+    /// Runs whose connection failed. A mean of what is left is no mean of the cell.
+    pub failed: usize,
 }
 
 impl Otherwise {
-    /// What is different, as the beginning of a sentence.
-    pub fn what(&self) -> String {
-        match self.changes {
-            Changes::Slots => format!("the slots: with errors decided {}", self.how),
-            Changes::Doubling => format!("the timer: with RTOs that {}", self.how),
-        }
-    }
-
-    /// The mean completion time in a cell; not a number where it was not run.
-    pub fn time(&self, on: u32, protocol: usize, rate: u32) -> f64 {
-        self.times.get(&PaperCell { on, protocol, rate }).copied().unwrap_or(f64::NAN)
+    /// The mean in a cell; not a number where it was not run.
+    pub fn of(&self, cell: PaperCell, shows: Shows) -> f64 {
+        let means = match shows {
+            Shows::Time => &self.times,
+            Shows::Overhead => &self.overheads,
+        };
+        means.get(&cell).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// All cells with every other timer: of one that is tried where it helps alone, nobody learns what it spoils. Those that are far off with every other way to
-/// decide errors, and for each packet also those in which the protocols are to be told apart.
-pub fn run(
-    tables: &Tables,
-    far: &[PaperCell],
-    store: &Store,
-    console: &dyn Console,
-) -> Result<Vec<Otherwise>> {
-    let is_told_apart = |cell: &PaperCell| {
-        PROBING.contains(&cell.protocol) && SHORT_PHASES.contains(&cell.on) && LOW_RATES.contains(&cell.rate)
-    };
-    let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).collect();
-    let mut all = Vec::new();
-    for Way { changes, how, old, new } in WAYS {
-        let wanted = |cell: &PaperCell| {
-            changes == Changes::Doubling || far.contains(cell) || (new.is_empty() && is_told_apart(cell))
-        };
-        let cells: Vec<PaperCell> = cells.iter().copied().filter(|cell| wanted(cell)).collect();
-        console.say(&format!("Otherwise ({how}): {} cells", cells.len()));
-        let times = means(&TEXT.replace(old, new), &cells, Metric::Completion, store, console)?;
-        all.push(Otherwise { changes, how, times });
+/// What was tried besides the tables.
+#[derive(Default)]
+pub struct Tried {
+    pub otherwise: Vec<Otherwise>,
+    /// Times of many runs of the cells that are far off.
+    pub many: BTreeMap<PaperCell, Vec<f64>>,
+}
+
+impl Tried {
+    /// With errors that are decided for each packet by itself.
+    pub fn each_packet(&self) -> Option<&Otherwise> {
+        self.otherwise.iter().find(|other| other.how == WAYS[0].how)
     }
-    Ok(all)
+}
+
+/// All cells in every other way: of what is tried where it helps alone, nobody learns what it spoils. And the cells that are far off, many times.
+pub fn run(tables: &Tables, far: &[PaperCell], store: &Store, console: &dyn Console) -> Result<Tried> {
+    let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).collect();
+    let mut otherwise = Vec::new();
+    for Way { changes, how, old, new } in WAYS {
+        console.say(&format!("Otherwise, with {how}: {} cells", cells.len()));
+        let records = records(&TEXT.replace(old, new), &cells, RUNS, store, console)?;
+        otherwise.push(Otherwise {
+            changes,
+            how,
+            times: means(&records, Metric::Completion),
+            overheads: means(&records, Metric::SenderOverhead),
+            failed: records.iter().filter(|(_, record)| record.failure.is_some()).count(),
+        });
+    }
+    console.say(&format!("{} cells that are far off, {MANY} runs each", far.len()));
+    let mut many: BTreeMap<PaperCell, Vec<f64>> = BTreeMap::new();
+    for (cell, record) in records(TEXT, far, MANY, store, console)? {
+        many.entry(cell).or_default().extend(value(&record, Metric::Completion));
+    }
+    Ok(Tried { otherwise, many })
 }
 
 /// What a larger window leaves of time and overhead, each the mean over the cells of Tahoe-Probing and Reno-Probing at moderate error rates.
@@ -150,7 +160,9 @@ pub fn larger_windows(tables: &Tables, store: &Store, console: &dyn Console) -> 
             let both = |slots: &str| -> Result<[BTreeMap<PaperCell, f64>; 2]> {
                 let text = TEXT.replace(SLOTS, slots);
                 let larger = text.replace(WINDOW, &format!("receive_buffer = \"{window}\""));
-                let run = |text: &str| means(text, &all, metric, store, console);
+                let run = |text: &str| -> Result<_> {
+                    Ok(means(&records(text, &all, RUNS, store, console)?, metric))
+                };
                 Ok([run(&text)?, run(&larger)?])
             };
             let [usual, larger] = both(SLOTS)?;
@@ -165,15 +177,15 @@ pub fn larger_windows(tables: &Tables, store: &Store, console: &dyn Console) -> 
     Ok(found)
 }
 
-/// The means of a metric in some cells of a scenario.
-fn means(
+/// The runs of some cells of a scenario, each with its cell.
+fn records(
     text: &str,
     cells: &[PaperCell],
-    metric: Metric,
+    seeds: u32,
     store: &Store,
     console: &dyn Console,
-) -> Result<BTreeMap<PaperCell, f64>> {
-    let study = Study::from_toml("errors.toml", text)?.with_seeds(1, RUNS);
+) -> Result<Vec<(PaperCell, RunRecord)>> {
+    let study = Study::from_toml("errors.toml", text)?.with_seeds(1, seeds);
     let of_point: Vec<PaperCell> = study
         .points()
         .iter()
@@ -182,16 +194,25 @@ fn means(
     let runs: Vec<_> =
         runs_of(&study).into_iter().filter(|run| cells.contains(&of_point[run.point])).collect();
     let records = experiment::records_of(&Simulator::default(), &study, &runs, Some(store), console)?;
+    let of_record =
+        |record: RunRecord| Ok((of_point.get(record.point - 1).copied().doing("a run of no point")?, record));
+    records.into_iter().map(of_record).collect()
+}
+
+fn value(record: &RunRecord, metric: Metric) -> Option<f64> {
+    record.outcome.as_ref()?.metrics.get(&metric).copied()
+}
+
+/// The mean of a metric in each cell, of the runs that succeeded.
+fn means(records: &[(PaperCell, RunRecord)], metric: Metric) -> BTreeMap<PaperCell, f64> {
     let mut sums: BTreeMap<PaperCell, (f64, f64)> = BTreeMap::new();
-    for record in &records {
-        let cell = of_point.get(record.point - 1).copied().doing("a run of no point")?;
-        let time = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&metric));
-        if let Some(time) = time {
-            let sum = sums.entry(cell).or_default();
-            *sum = (sum.0 + time, sum.1 + 1.0);
+    for (cell, record) in records.iter().filter(|(_, record)| record.failure.is_none()) {
+        if let Some(value) = value(record, metric) {
+            let sum = sums.entry(*cell).or_default();
+            *sum = (sum.0 + value, sum.1 + 1.0);
         }
     }
-    Ok(sums.into_iter().map(|(cell, (sum, count))| (cell, sum / count)).collect())
+    sums.into_iter().map(|(cell, (sum, count))| (cell, sum / count)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! The simulated tables.
+use super::figures::Shows;
 use super::paper::{PROTOCOLS, PaperCell, Stated};
 use crate::error::{Result, While};
 use shorthaul_observe::{RunRecord, Summary};
@@ -16,6 +17,8 @@ pub struct Measured {
     pub times: Vec<f64>,
     /// Overhead as the paper counts it, in percent.
     pub overhead: Summary,
+    /// That of each run.
+    pub overheads: Vec<f64>,
     /// IP bytes that both hosts sent, of which energy is spent.
     pub wire: Summary,
 }
@@ -49,12 +52,15 @@ impl Tables {
                 let values = runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric));
                 Summary::of(values.copied()).doing(format!("{}: no {metric}", cell.name()))
             };
-            let times =
-                runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&Metric::Completion));
+            let each = |metric| -> Vec<f64> {
+                let values = runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric));
+                values.copied().collect()
+            };
             let measured = Measured {
                 time: summary(Metric::Completion)?,
-                times: times.copied().collect(),
+                times: each(Metric::Completion),
                 overhead: summary(Metric::SenderOverhead)?,
+                overheads: each(Metric::SenderOverhead),
                 wire: summary(Metric::WireBytes)?,
             };
             cells.insert(*cell, (measured, *stated));
@@ -72,19 +78,14 @@ impl Tables {
         self.cells.get(&cell)
     }
 
-    /// Our mean completion time in a cell, in seconds; not a number where there is none.
-    pub fn time(&self, on: u32, protocol: usize, rate: u32) -> f64 {
-        self.cells.get(&PaperCell { on, protocol, rate }).map_or(f64::NAN, |(measured, _)| measured.time.mean)
+    /// Our mean in a cell; not a number where there is none.
+    pub fn ours(&self, cell: PaperCell, shows: Shows) -> f64 {
+        self.cells.get(&cell).map_or(f64::NAN, |(measured, stated)| shows.of(measured, stated).0.mean)
     }
 
-    /// The paper's completion time in a cell, in seconds; not a number where there is none.
-    pub fn stated(&self, on: u32, protocol: usize, rate: u32) -> f64 {
-        self.cells.get(&PaperCell { on, protocol, rate }).map_or(f64::NAN, |(_, stated)| stated.time)
-    }
-
-    /// By how much ours differs from the paper's time, as a share of it.
-    pub fn differences(&self) -> impl Iterator<Item = (PaperCell, f64)> {
-        self.iter().map(|(cell, measured, stated)| (cell, measured.time.mean / stated.time - 1.0))
+    /// The paper's number in a cell; not a number where there is none.
+    pub fn paper(&self, cell: PaperCell, shows: Shows) -> f64 {
+        self.cells.get(&cell).map_or(f64::NAN, |(measured, stated)| shows.of(measured, stated).1)
     }
 
     /// Spearman's rank correlation of our times with the paper's.
@@ -92,12 +93,6 @@ impl Tables {
         let ours: Vec<f64> = self.iter().map(|(_, measured, _)| measured.time.mean).collect();
         let papers: Vec<f64> = self.iter().map(|(.., stated)| stated.time).collect();
         spearman(&ours, &papers)
-    }
-
-    /// The median of the absolute differences, as a share.
-    pub fn median_difference(&self) -> f64 {
-        Summary::of(self.differences().map(|(_, share)| share.abs()))
-            .map_or(f64::NAN, |all| all.percentile(0.5))
     }
 
     /// A row for each cell.
@@ -140,18 +135,39 @@ impl Tables {
 }
 
 impl Measured {
-    /// Between which times the means of ten runs lie, 95 % of them: a bootstrap of a thousand draws of ten of ours. That is how far a
-    /// run's luck goes where the mean of ten runs is stated.
-    pub fn means_of_ten(&self) -> Option<[f64; 2]> {
-        if self.times.is_empty() {
-            return None;
+    /// The values that a figure shows, of each run.
+    pub fn runs(&self, shows: Shows) -> &[f64] {
+        match shows {
+            Shows::Time => &self.times,
+            Shows::Overhead => &self.overheads,
         }
-        let seed = Seed(1).derive("bootstrap");
-        let drawn = |number: u64| self.times[(seed.nth(number).0 % self.times.len() as u64) as usize];
-        let mean_of_ten = |place: u64| (0..10).map(|run| drawn(10 * place + run)).sum::<f64>() / 10.0;
-        let means = Summary::of((0..1000).map(mean_of_ten))?;
-        Some([means.percentile(0.025), means.percentile(0.975)])
     }
+}
+
+/// A thousand means of ten runs that are drawn of these: a bootstrap. That is how far a run's luck goes where the mean of ten runs is stated.
+fn draws_of_ten(runs: &[f64]) -> Vec<f64> {
+    let seed = Seed(1).derive("bootstrap");
+    let drawn = |number: u64| runs[(seed.nth(number).0 % runs.len() as u64) as usize];
+    let mean_of_ten = |place: u64| (0..10).map(|run| drawn(10 * place + run)).sum::<f64>() / 10.0;
+    match runs.is_empty() {
+        true => Vec::new(),
+        false => (0..1000).map(mean_of_ten).collect(),
+    }
+}
+
+/// Between which values 95 % of the means of ten runs lie.
+pub fn means_of_ten(runs: &[f64]) -> Option<[f64; 2]> {
+    let means = Summary::of(draws_of_ten(runs))?;
+    Some([means.percentile(0.025), means.percentile(0.975)])
+}
+
+/// How far two means of ten runs of one and the same cell are apart, as the logarithm of their ratio: the mean of 500 pairs of draws. Not a
+/// number without runs.
+pub fn apart_by_luck(runs: &[f64]) -> f64 {
+    let draws = draws_of_ten(runs);
+    let (one, other) = draws.split_at(draws.len() / 2);
+    let pairs = one.iter().zip(other).map(|(one, other)| (one / other).ln().abs());
+    Summary::of(pairs).map_or(f64::NAN, |all| all.mean)
 }
 
 fn cell_of(record: &RunRecord) -> Result<PaperCell> {
@@ -203,18 +219,16 @@ mod tests {
 
     #[test]
     fn the_luck_of_ten_runs_is_as_wide_as_their_spread() {
-        let of = |times: &[f64]| Measured {
-            time: Summary::of(times.iter().copied()).unwrap(),
-            times: times.to_vec(),
-            overhead: Summary::of([1.0]).unwrap(),
-            wire: Summary::of([1.0]).unwrap(),
-        };
-        assert_eq!(of(&[20.0; 12]).means_of_ten(), Some([20.0, 20.0]));
+        assert_eq!(means_of_ten(&[20.0; 12]), Some([20.0, 20.0]));
+        assert_eq!((means_of_ten(&[]), apart_by_luck(&[20.0; 12])), (None, 0.0));
         // One run of ten takes a hundred seconds longer: ten runs meet none to three or four such.
         let mut times = [20.0; 10];
         times[3] = 120.0;
-        let [low, high] = of(&times).means_of_ten().unwrap();
+        let [low, high] = means_of_ten(&times).unwrap();
         assert!(low == 20.0 && (45.0..=60.0).contains(&high), "{low} to {high}");
+        // Of a normal variable that scatters by a tenth, means of ten scatter by 3.2 %, and two of them are 3.6 % apart on average.
+        let runs: Vec<f64> = (1..1000).map(|at| 1.0 + 0.1 * f64::sin(f64::from(at)) * 2f64.sqrt()).collect();
+        assert!((0.03..0.042).contains(&apart_by_luck(&runs)), "{}", apart_by_luck(&runs));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables 1 to 4 of "probing devices" (Lahanas and Tsaoussidis), and the figures that are plots of them.
 //!
 //! Reading order: `paper` (what it says), `measured` (what the simulator says), `findings` (what must hold),
-//! `figures`, `errors` (how errors are decided, as a cause), `forward` (throughput in the forward direction).
+//! `figures`, `errors` (what was assumed, otherwise), `forward` (throughput in the forward direction).
 mod errors;
 mod figures;
 mod findings;
@@ -60,11 +60,11 @@ impl Paper for Probing {
         let store = fidelity::store(&self.out)?;
         let records = experiment::records(&Simulator::default(), &study, Some(&store), console)?;
         let tables = Tables::of(&records, &paper::tables()?)?;
-        let otherwise = match self.score {
-            true => Vec::new(),
+        let tried = match self.score {
+            true => errors::Tried::default(),
             false => errors::run(&tables, &findings::far_cells(&tables), &store, console)?,
         };
-        let mut findings = findings::all(&tables, &otherwise);
+        let mut findings = findings::all(&tables, &tried);
         if !self.score {
             findings.extend(findings::larger_windows(&errors::larger_windows(&tables, &store, console)?));
             findings.extend(forward::run(self.repeats, &store, console)?);
