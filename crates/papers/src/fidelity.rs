@@ -179,7 +179,7 @@ impl Took {
 }
 
 /// Why a row has no model where no finding says one: the paper, how the item begins, and the reason. The first that fits holds.
-const WITHOUT_MODEL: [(&str, &str, &str); 27] = [
+const WITHOUT_MODEL: [(&str, &str, &str); 33] = [
     (
         "TCP flow aggregation",
         "Fig. 10",
@@ -219,6 +219,24 @@ const WITHOUT_MODEL: [(&str, &str, &str); 27] = [
         "how senders of other round trips share a queue depends on its losses",
     ),
     ("Path tail emulation", "§2, handover", "how long a window is closed depends on what was under way"),
+    ("Path tail emulation", "§2, number 1", "how a window follows a queue is a rule, and no rate"),
+    ("Path tail emulation", "§2, number 3", "how long a window is closed depends on what was under way"),
+    (
+        "Path tail emulation",
+        "§2, number 4: wired",
+        "what several senders lose in one queue depends on when they meet in it",
+    ),
+    ("Path tail emulation", "§2: the ACK Regulator", "what a drop costs depends on what was held back"),
+    (
+        "Path tail emulation",
+        "§3, interruptions of 1 to 3 s: throughput",
+        "a link that is away now and then has no rate of its own",
+    ),
+    (
+        "Path tail emulation",
+        "§5, 2: throughput",
+        "the row of what the link carries has it; a sender's losses are not in that",
+    ),
     ("Path tail emulation", "kernel's", "the planner's senders are not those of a kernel"),
     ("Path tail emulation", "", "a timer that expires is an event, and no rate"),
     (

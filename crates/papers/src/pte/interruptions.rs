@@ -16,18 +16,65 @@ pub(super) fn interruptions(records: &[RunRecord]) -> Vec<Finding> {
             tail < 0.1 * direct,
         ));
     }
+    let goodput = |case| mean(records, case, None, Metric::Goodput);
+    if let (Some(direct), Some(tail), Some(estimated)) =
+        (goodput("direct"), goodput("path-tail"), goodput("path-tail-est"))
+    {
+        found.push(
+            throughput("§3, interruptions of 1 to 3 s: throughput with path tail emulation told 1.5 Mbit/s", [tail, direct]).explained(
+                format!(
+                    "the bandwidth that is told, which is below what the link carries in most runs: where it is estimated, it is {} of that without, with {} RTOs",
+                    Unit::Percent.format(estimated / direct),
+                    timeouts("path-tail-est").map_or("?".to_owned(), |count| format!("{count:.1}"))
+                ),
+                estimated >= LESS * direct,
+            ),
+        );
+    }
     // "Some approaches stop the sender during handover [BS97] … by setting awnd to zero, which leads to the aforementioned difficulty":
     // [BS97] is M-TCP, and the difficulty that windows have to be opened again.
     let closed = |case| mean(records, case, None, Metric::WindowLimited);
     if let (Some(stopped), Some(tail)) = (closed("m-tcp"), closed("path-tail")) {
-        found.push(Finding::judged(
-            "§2, handover: how long windows are closed with path tail emulation while the link is away again and again, of that with M-TCP",
-            "the sender is not blocked",
-            format!("{} of {}", Unit::Seconds.format(tail), Unit::Seconds.format(stopped)),
-            tail < 0.1 * stopped,
-        ));
+        let rates = ["path-tail", "path-tail-est", "m-tcp"].map(goodput);
+        let words = rates.map(|rate| rate.map_or("?".to_owned(), |rate| Unit::BitsPerSecond.format(rate)));
+        found.push(
+            Finding::judged(
+                "§2, handover: how long windows are closed with path tail emulation while the link is away again and again, of that with M-TCP",
+                "the sender is not blocked",
+                format!("{} of {}", Unit::Seconds.format(tail), Unit::Seconds.format(stopped)),
+                tail < 0.1 * stopped,
+            )
+            .because(format!("{} told and {} estimated, {} with M-TCP", words[0], words[1], words[2])),
+        );
+    }
+    // What such pauses cost, by the paper: "unwanted pauses in the flow may occur" (§2, number 3).
+    if let (Some(stopped), Some(estimated)) = (goodput("m-tcp"), goodput("path-tail-est")) {
+        found.push(
+            Finding::number(
+                "§2, number 3: throughput with M-TCP, of that with path tail emulation, estimated",
+                "less: unwanted pauses may occur (≤ 0.99 is asked)",
+                stopped / estimated,
+                Unit::None,
+            )
+            .at_most(LESS),
+        );
     }
     found
+}
+
+/// What is less by no more than a hundredth is not less.
+pub(super) const LESS: f64 = 0.99;
+
+/// Throughput with path tail emulation, of that without: what hides a link must not cost what it carries.
+pub(super) fn throughput(what: &str, [tail, direct]: [f64; 2]) -> Finding {
+    Finding::number(
+        format!("{what}, of that without"),
+        format!("varying network conditions are hidden (≥ {LESS} is asked)"),
+        tail / direct,
+        Unit::Percent,
+    )
+    .at_least(LESS)
+    .because(format!("{} and {}", Unit::BitsPerSecond.format(tail), Unit::BitsPerSecond.format(direct)))
 }
 
 fn shown(records: &[RunRecord]) -> Vec<Finding> {
@@ -77,5 +124,22 @@ mod tests {
         };
         assert!(holds(&closed(60.0, 0.0), "handover") && !holds(&closed(60.0, 30.0), "handover"));
         assert!(!holds(&closed(0.0, 0.0), "handover"), "where nobody is stopped there is nothing to see");
+    }
+
+    #[test]
+    fn what_it_costs_is_judged_too() {
+        let found = |told, estimated, stopped| {
+            let of = |case, rate| run(Some(case), &[]).metric(Metric::Goodput, rate);
+            let cases =
+                [("direct", 1.64e6), ("path-tail", told), ("path-tail-est", estimated), ("m-tcp", stopped)];
+            interruptions(&cases.map(|(case, rate)| of(case, rate)))
+        };
+        assert!(holds(&found(1.64e6, 1.66e6, 1.6e6), "throughput"));
+        let less = found(1.44e6, 1.66e6, 1.66e6);
+        assert!(!holds(&less, "§3") && !holds(&less, "number 3"));
+        let cause =
+            |found: Vec<Finding>| found.into_iter().find(|own| own.what.starts_with("§3")).unwrap().cause;
+        assert!(cause(less).is_some_and(|cause| cause.contains("estimated, it is 101 %")));
+        assert_eq!(cause(found(1.44e6, 1.44e6, 1.6e6)), None, "estimated, it costs the same");
     }
 }

@@ -138,3 +138,40 @@ fn figure(verdicts: &[PolicyScore]) -> Figure {
         .panel(panel("RTOs of a flow in 100 s", Unit::None, |verdict| verdict.timeouts))
         .panel(panel("share of time with a closed window", Unit::Percent, |verdict| verdict.closed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Having, run};
+
+    #[test]
+    fn a_policy_is_scored_beside_a_split_in_the_same_cell() {
+        let text = "duration = \"100 s\"\nwarm_up = \"20 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
+                    flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
+        let study = Study::from_toml("s.toml", text).unwrap();
+        let of = |case: &str, cell: &str, goodput: f64, timeouts: f64, flows: usize| {
+            let record = run(Some(case), &[("delay", cell)]).metric(Metric::Goodput, goodput);
+            let record = record.metric(Metric::Timeouts, timeouts).metric(Metric::HeldMost, goodput / 10.0);
+            let record = record.metric(Metric::WindowLimited, 40.0).metric(Metric::Fairness, 0.9);
+            let mut record = (0..flows).fold(record, |record, _| record.flow("a", 1.0, &[], &[]));
+            record.outcome.as_mut().unwrap().ended_at = 100.0;
+            record
+        };
+        let records = [
+            of("split", "1", 2e6, 0.0, 1),
+            of("path-tail", "1", 1e6, 4.0, 1),
+            of("split", "2", 1e6, 0.0, 2),
+            of("path-tail", "2", 1e6, 4.0, 2),
+            // No split stands beside it.
+            of("path-tail", "3", 9e9, 99.0, 2),
+        ];
+        let found = scores(&[Part { study: &study, records: &records }]);
+        let tail = found.iter().find(|score| score.policy == "path-tail").unwrap();
+        assert_eq!((tail.cells, tail.throughput, tail.held_most), (2, [0.75, 0.5], 1e5));
+        // Four of one flow and four of two flows, in 100 s each.
+        assert_eq!((tail.timeouts, tail.least_fair), (3.0, 0.9));
+        // 40 s of one flow's 80 s, and of two flows' 160 s.
+        assert!((tail.closed - 0.375).abs() < 1e-9, "{}", tail.closed);
+        assert!(found.iter().all(|score| ["split", "path-tail"].contains(&score.policy)));
+    }
+}

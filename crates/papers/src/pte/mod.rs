@@ -1,10 +1,11 @@
 //! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow access link.
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
-//! `figures`, `findings` (what the paper states, beside ours), `interruptions` (of a link that is away), `manners` (how every case
+//! `figures`, `findings` (what the paper states, beside ours), `bottlenecks` (on either side), `interruptions` (of a link that is away), `manners` (how every case
 //! fared), `matrix` (every policy over all cells), `quality` (what §5 of the paper announces: a radio link protocol, a bandwidth for
 //! each flow), `advice` (the page for practitioners).
 mod advice;
+mod bottlenecks;
 mod bound;
 mod figures;
 mod findings;
@@ -93,7 +94,7 @@ const EXPERIMENTS: &[Experiment] = &[
         figures: |_, records| {
             Ok(figures::over_round_trip("mobile-bottleneck", "The mobile link is the bottleneck", records))
         },
-        findings: findings::mobile_bottleneck,
+        findings: bottlenecks::mobile_bottleneck,
     },
     Experiment {
         name: "wired-bottleneck",
@@ -102,7 +103,7 @@ const EXPERIMENTS: &[Experiment] = &[
         figures: |_, records| {
             Ok(figures::over_round_trip("wired-bottleneck", "The Internet is the bottleneck", records))
         },
-        findings: findings::wired_bottleneck,
+        findings: bottlenecks::wired_bottleneck,
     },
     Experiment {
         name: "rate-changes",

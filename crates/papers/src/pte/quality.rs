@@ -1,5 +1,6 @@
 //! What the paper announces (§5): a generic radio link protocol, and fixed bandwidths of flows.
 use super::findings::mean;
+use super::interruptions::{LESS, throughput};
 use shorthaul_observe::{Finding, Outcome, RunRecord, Summary, jain_index};
 use shorthaul_report::Unit;
 use shorthaul_scenario::{Metric, Series};
@@ -60,6 +61,23 @@ pub(super) fn radio(records: &[RunRecord]) -> Vec<Finding> {
             )
             .because("in 200 s"),
         );
+    }
+    let goodput = |case| of(case, Metric::Goodput);
+    if let (Some(direct), Some(tail)) = (goodput("direct"), goodput("path-tail")) {
+        let [split, estimated, wide] = ["split", "path-tail-est", "path-tail-wide"].map(goodput);
+        let words = |rate: Option<f64>| rate.map_or("?".to_owned(), |rate| Unit::BitsPerSecond.format(rate));
+        let what = "§5, 2: throughput over a radio link protocol with selective repeat, with path tail emulation told 1.6 Mbit/s";
+        let found_of = throughput(what, [tail, direct]);
+        let reason =
+            format!("{}; estimated {}, a plain split {}", found_of.reason, words(estimated), words(split));
+        found.push(found_of.because(reason).explained(
+            format!(
+                "the bandwidth that is told, and the gateway's window of 60 kB toward the access side: estimated and with 240 kB it is {}, at the price of {:.1} RTOs",
+                words(wide),
+                timeouts("path-tail-wide").unwrap_or(f64::NAN)
+            ),
+            wide.is_some_and(|wide| wide >= LESS * direct),
+        ));
     }
     found
 }
@@ -151,6 +169,7 @@ pub(super) fn cells(records: &[RunRecord]) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::testing::{Having, holds, run};
+    use shorthaul_observe::Verdict;
 
     #[test]
     fn a_radio_link_protocol_is_judged_by_what_it_carries_and_hides() {
@@ -161,6 +180,14 @@ mod tests {
             radio(&[of("split", goodput, 0.0), of("direct", goodput, direct), of("path-tail", goodput, tail)])
         };
         assert!(holds(&found(1.75e6, 8.0, 1.0), "§5"));
+        let told = |direct, tail, wide| {
+            let of = |case, rate| run(Some(case), &[]).metric(Metric::Goodput, rate);
+            let all = radio(&[of("direct", direct), of("path-tail", tail), of("path-tail-wide", wide)]);
+            all.into_iter().find(|own| own.what.contains("told")).unwrap()
+        };
+        assert!(told(1.7e6, 1.69e6, 1.7e6).verdict == Verdict::Holds);
+        assert!(told(1.7e6, 1.53e6, 1.7e6).cause.is_some_and(|cause| cause.contains("it is 1.70 Mbit/s")));
+        assert_eq!(told(1.7e6, 1.53e6, 1.6e6).cause, None, "that is not all of it");
         // Stop and wait carries half of that.
         assert!(!holds(&found(0.9e6, 8.0, 1.0), "carries") && !holds(&found(1.75e6, 8.0, 8.0), "RTOs"));
     }
