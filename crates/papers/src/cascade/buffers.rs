@@ -115,3 +115,36 @@ pub(super) fn figure(all: &[Buffered]) -> Figure {
              planner's fluid model, as shares of throughput.",
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffered(place: f64, buffer: Option<Bytes>) -> (f64, f64) {
+        let ends = super::super::cell::ends("reno", 1).unwrap();
+        let chain = chain(ends, place, buffer);
+        let small = Chain { transfer: shorthaul_planner::Transfer::new(Bytes(20_000_000)), ..chain };
+        let share = |metric| measured(&scenario(&small, metric), 1).unwrap() / 100.0;
+        (share(Metric::Drought), share(Metric::Overflow))
+    }
+
+    #[test]
+    fn legs_have_their_part_of_the_way() {
+        let ends = super::super::cell::ends("reno", 1).unwrap();
+        let chain = chain(ends, 0.2, Some(Bytes(256_000)));
+        let [first, second] = &chain.path.legs[..] else { panic!("two legs") };
+        assert!((first.rtt.as_secs_f64() / second.rtt.as_secs_f64() - 0.25).abs() < 1e-6);
+        assert!((first.loss / second.loss - 0.25).abs() < 1e-6);
+        assert_eq!(chain.path.relays[0].buffer, Some(Bytes(256_000)));
+    }
+
+    #[test]
+    fn a_relay_near_the_source_overflows_and_one_near_the_sink_runs_dry() {
+        // A short first leg brings more than a long second one takes, and the other way round.
+        let (dry_near, over_near) = buffered(0.2, Some(Bytes(256_000)));
+        let (dry_far, over_far) = buffered(0.8, Some(Bytes(256_000)));
+        assert!(dry_far > 0.3 && dry_near < 0.2, "{dry_near} {dry_far}");
+        assert!(over_near > 0.3 && over_far < 0.05, "{over_near} {over_far}");
+        assert!(buffered(0.2, None).1 < 0.01, "what is ample does not overflow");
+    }
+}

@@ -11,7 +11,7 @@ pub(super) struct PathPoint {
     pub rtt_ms: u64,
     /// Of every link.
     pub kbit: u64,
-    /// Lost packets in 100 000, of all legs together.
+    /// Lost packets in 100 000, of all legs together; 0 in Figure 3.
     pub loss_per_100k: u64,
     /// Relays at equal distances; 0: long-haul.
     pub relays: usize,
@@ -66,7 +66,13 @@ impl PathPoint {
         all
     }
 
-    /// Those of the figures, and of what the paper states.
+    /// Figure 3's cells without any loss, which Table I does not have.
+    pub fn without_loss() -> Vec<PathPoint> {
+        let of = |rtt_ms| RELAYS.map(|relays| PathPoint { rtt_ms, kbit: 32_000, loss_per_100k: 0, relays });
+        [64, 128].into_iter().flat_map(of).collect()
+    }
+
+    /// Those of Table I that are in the figures, or of which the paper states something.
     pub fn in_figures() -> Vec<PathPoint> {
         let mut all = PathPoint::all();
         all.retain(|cell| {
@@ -133,12 +139,22 @@ impl PathPoint {
     }
 }
 
-/// The leg with a queue of one product, or of Dummynet's 50 packets.
-pub(super) fn with_queue(leg: Leg) -> Leg {
+/// Dummynet's queue as a part of a leg's product.
+fn dummynet(leg: &Leg) -> f64 {
     let product =
         leg.capacity.bits_per_sec() as f64 / 8.0 * leg.rtt.as_secs_f64() / f64::from(leg.framing.frame());
     // The model rounds its queue up from a product that is a packet larger.
-    Leg { queue_bdp: (DUMMYNET_QUEUE / (product + 1.0)).max(1.0), ..leg }
+    DUMMYNET_QUEUE / (product + 1.0)
+}
+
+/// The leg with a queue of one product, or of Dummynet's 50 packets.
+pub(super) fn with_queue(leg: Leg) -> Leg {
+    Leg { queue_bdp: dummynet(&leg).max(1.0), ..leg }
+}
+
+/// The leg with a queue of 50 packets, which Dummynet has unless it is told otherwise, whatever the product.
+pub(super) fn with_queue_of_dummynet(leg: Leg) -> Leg {
+    Leg { queue_bdp: dummynet(&leg), ..leg }
 }
 
 #[cfg(test)]
@@ -163,6 +179,24 @@ mod tests {
         assert!((path.legs.iter().map(|leg| leg.loss).sum::<f64>() - 0.001).abs() < 1e-12);
         let tiny = PathPoint { rtt_ms: 8, kbit: 512, loss_per_100k: 100, relays: 0 };
         assert!((49..=51).contains(&tiny.path().legs[0].queue_packets()));
+    }
+
+    #[test]
+    fn dummynets_queue_is_short_beside_a_large_product() {
+        let whole = PathPoint { rtt_ms: 256, kbit: 32_000, loss_per_100k: 0, relays: 0 }.long_haul();
+        let packets = |leg: Leg| leg.queue_packets();
+        assert!((49..=51).contains(&packets(with_queue_of_dummynet(whole))));
+        assert!(packets(with_queue(whole)) > 600, "a product: {}", packets(with_queue(whole)));
+    }
+
+    #[test]
+    fn what_figure_3_has_without_loss_can_be_run() {
+        let cells = PathPoint::without_loss();
+        assert_eq!(cells.len(), 6);
+        for cell in cells {
+            assert!(cell.path().legs.iter().all(|leg| leg.loss == 0.0));
+            assert!(cell.size().1, "{cell:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,9 @@ use shorthaul_planner::{Framing, kalim};
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Marker, Panel, Point, Series, Share};
 
+/// The losses of Figure 3: 0 to 1 %.
+pub(super) const LOSSES_OF_FIGURE_3: [u64; 4] = [0, 10, 100, 1_000];
+
 /// Dots are simulated, with 95 % confidence; dashed lines are the model's.
 const CAPTION: &str = "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model. Diamonds: live, medians.";
 
@@ -143,7 +146,7 @@ fn relays(matrix: &Matrix, live: &Live) -> Figure {
             .x(Axis::categories("relays", ["0", "1", "2"]))
             .y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0))
             .reference("headers leave 94 %", Framing::ETHERNET.ceiling());
-        LOSSES_PER_100K.into_iter().enumerate().fold(panel, |panel, (number, loss_per_100k)| {
+        LOSSES_OF_FIGURE_3.into_iter().enumerate().fold(panel, |panel, (number, loss_per_100k)| {
             let cell = |relays| matrix.get(PathPoint { rtt_ms, kbit: 32_000, loss_per_100k, relays });
             let cells: Vec<&Measured> = (0..=2).filter_map(cell).collect();
             let name = Unit::Percent.format(loss_per_100k as f64 / 1e5);
@@ -174,25 +177,37 @@ fn against_mathis(matrix: &Matrix) -> Figure {
         let leg = cell.long_haul();
         kalim::equal_relays_rate(&leg, 0) * 8.0 * f64::from(leg.framing.mss())
     };
+    // Without loss the equation has no bound.
+    let lossy = || matrix.cells().filter(|m| m.cell.loss_per_100k > 0);
     for (relays, label) in ["long-haul", "one relay", "two relays"].into_iter().enumerate() {
-        let cells = matrix.cells().filter(|m| m.cell.relays == relays);
+        let cells = lossy().filter(|m| m.cell.relays == relays);
         let points = cells.map(|m| (equation(&m.cell), m.throughput));
         panel = panel.series(Series::dots(label, Hue::nth(relays)).opacity(0.6).points(points));
     }
-    let ends: Vec<f64> = matrix.cells().map(|m| equation(&m.cell)).collect();
+    let ends: Vec<f64> = lossy().map(|m| equation(&m.cell)).collect();
     let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
     let high = ends.iter().copied().fold(0.0, f64::max).min(256e6);
+    let halved = |rate: f64| rate / DELAYED;
+    let lines = [
+        Series::line("equation 4, b = 1", Hue::Black).points([(low, low), (high, high)]),
+        Series::line("b = 2", Hue::Black)
+            .dash(Dash::Dashed)
+            .points([(low, halved(low)), (high, halved(high))]),
+    ];
     Figure::new("Figure 4: throughput against Mathis's approximation")
-        .panel(panel.series(Series::line("equation 4", Hue::Black).points([(low, low), (high, high)])))
+        .panel(lines.into_iter().fold(panel, Panel::series))
         .panel_height(220.0)
         .caption("Every combination that was run, mean of its samples. Links bind where dots leave the line downwards.")
 }
+
+/// What equation 4 divides by more with b = 2, for receivers that delay acknowledgments: c is √(3/2b).
+pub(super) const DELAYED: f64 = std::f64::consts::SQRT_2;
 
 fn at_128_mbit(matrix: &Matrix) -> Figure {
     let mut figure = Figure::new("Figure 5: 128 Mbit/s, estimated and measured")
         .columns(2)
         .panel_height(140.0)
-        .caption("Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model. Dotted: equations 1 to 9.");
+        .caption("Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model. Dotted: equations 1 to 9 with b = 1, and lighter with b = 2.");
     for loss_per_100k in LOSSES_PER_100K {
         let mut panel = Panel::new(&format!("{} loss", Unit::Percent.format(loss_per_100k as f64 / 1e5)))
             .x(rtt_axis())
@@ -204,6 +219,9 @@ fn at_128_mbit(matrix: &Matrix) -> Figure {
             panel = both(panel, label, Hue::nth(relays), &cells, rtt, by_throughput);
             let equations = cells.iter().map(|cell| (rtt(cell), cell.equations));
             panel = panel.series(Series::line("", Hue::nth(relays)).dash(Dash::Dotted).points(equations));
+            let delayed = cells.iter().map(|cell| (rtt(cell), cell.equations / DELAYED));
+            let delayed = Series::line("", Hue::nth(relays)).dash(Dash::Dotted).opacity(0.5).points(delayed);
+            panel = panel.series(delayed);
         }
         figure = figure.panel(panel);
     }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `live` (kernels' TCP, our relays
 //! and netcat), `figures`, `findings` (what the paper states, beside ours), `variants` (Table II, waiting, storing, other places of
-//! loss and relay), `buffers` (a relay's drought and overflow), `fit` (one effective loss for five numbers), `cross` (Table II with cross traffic), `page` (all of it as HTML).
+//! loss and relay), `buffers` (a relay's drought and overflow), `fit` (one effective loss for all stated numbers), `cross` (Table II with cross traffic), `page` (all of it as HTML).
 mod buffers;
 mod cell;
 mod cross;
@@ -146,7 +146,8 @@ impl Cascade {
     fn simulate(&self, ends: Ends, live: &Live, console: &dyn Console) -> Result<Vec<Finding>> {
         let repeats = self.repeats.unwrap_or(if self.quick { 3 } else { 10 });
         let ledger = Ledger::open(&self.out.join("runs"), ENGINE)?;
-        let cells = if self.quick { PathPoint::in_figures() } else { PathPoint::all() };
+        let mut cells = if self.quick { PathPoint::in_figures() } else { PathPoint::all() };
+        cells.extend(PathPoint::without_loss());
         let matrix = Matrix::run(cells, ends, repeats, &ledger, console)?;
         let variants = variants::run(ends, repeats, &ledger, console)?;
         let buffered = buffers::run(ends, repeats, &ledger, console)?;

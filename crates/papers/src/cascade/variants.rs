@@ -1,4 +1,4 @@
-use super::cell::{PathPoint, with_queue};
+use super::cell::{PathPoint, with_queue, with_queue_of_dummynet};
 use super::matrix::SEED;
 use crate::error::Result;
 use serde::Serialize;
@@ -7,7 +7,8 @@ use shorthaul_observe::Summary;
 use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::{Forwarding, Leg, Path, Relay, SetUp, Transfer, model};
 use shorthaul_report::Console;
-use shorthaul_sim::slowest_transfer;
+use shorthaul_scenario::Metric;
+use shorthaul_sim::{measured, slowest_transfer};
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(super) struct Variant {
     pub forecast: f64,
     /// What the paper measured, where it says.
     pub paper: Option<f64>,
+    /// The share of the time in which the relay had nothing to send though its leg could have carried it, where that is asked.
+    pub drought: Option<f64>,
 }
 
 /// Names of the experiments that findings refer to.
@@ -31,16 +34,56 @@ pub(super) const WINDOW_RELAYED: &str = "Table II: one relay";
 pub(super) const SMALL_TOWARD: &str = "Table II: one relay, whose window toward the client is 157 kB";
 pub(super) const SMALL_FROM: &str = "Table II: one relay, whose window from it is 238 kB";
 
-/// The reference cell with a relay, and all loss on one leg.
-pub(super) const LOSS_ON_FIRST: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, all loss on the first leg";
+/// The reference cell with one relay and with two, where legs do not share the loss: all of it is on the first.
+pub(super) const LOSS_ON_FIRST: [&str; 2] = [
+    "32 Mbit/s, 64 ms, 0.1 %: one relay, all loss on the first leg",
+    "32 Mbit/s, 64 ms, 0.1 %: two relays, all loss on the first leg",
+];
+/// The same with all of it on each leg, as in equation 6 with equal p.
+pub(super) const LOSS_ON_EACH: [&str; 2] = [
+    "32 Mbit/s, 64 ms, 0.1 %: one relay, all loss on each leg",
+    "32 Mbit/s, 64 ms, 0.1 %: two relays, all loss on each leg",
+];
+/// The reference cell with a relay that forwards at once, that waits, and that stores.
+pub(super) const AT_ONCE: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, forwarding at once";
+pub(super) const WAITING: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, waiting 16 windows";
+pub(super) const STORING: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, storing first";
+/// The same with a relay that is not half-way.
+pub(super) const QUARTER: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay at a quarter of the way";
+/// A cell whose transfer by a relay is so short that the overrun of slow start costs it much: with the size of the matrix, and ten times that.
+pub(super) const SHORT: [&str; 2] = [
+    "8 Mbit/s, 32 ms, 0.1 %: one relay, the size of Table I",
+    "8 Mbit/s, 32 ms, 0.1 %: one relay, ten times the size",
+];
 /// Without any loss, directly and with a relay.
 pub(super) const NO_LOSS: [&str; 2] =
     ["32 Mbit/s, 256 ms, no loss: long-haul", "32 Mbit/s, 256 ms, no loss: one relay"];
-/// The same with hosts whose windows are 256 kB.
-pub(super) const NO_LOSS_WINDOW: [&str; 2] = [
-    "32 Mbit/s, 256 ms, no loss, windows of 256 kB: long-haul",
-    "32 Mbit/s, 256 ms, no loss, windows of 256 kB: one relay",
+/// The same with queues of 50 packets, Dummynet's where it is not told otherwise, by the size.
+pub(super) const NO_LOSS_DUMMYNET: [(&str, [&str; 2]); 3] = [
+    (
+        "20 MB",
+        [
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 20 MB: long-haul",
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 20 MB: one relay",
+        ],
+    ),
+    (
+        "60 MB",
+        [
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 60 MB: long-haul",
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 60 MB: one relay",
+        ],
+    ),
+    (
+        "217 MB",
+        [
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 217 MB: long-haul",
+            "32 Mbit/s, 256 ms, no loss, queues of 50 packets, 217 MB: one relay",
+        ],
+    ),
 ];
+/// The sizes of these.
+const DUMMYNET_SIZES: [u64; 3] = [20_000_000, 60_000_000, 217_000_000];
 /// The cells whose utilization the paper states, with four connections.
 pub(super) const FOUR_32: &str = "32 Mbit/s, 64 ms, 0.1 %: two relays, four connections";
 pub(super) const FOUR_64: &str = "64 Mbit/s, 64 ms, 0.1 %: one relay, four connections";
@@ -99,10 +142,19 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         chain.path.legs.iter_mut().for_each(|leg| leg.loss = 0.0);
         chain
     };
-    let windowed = |relays| {
+    let dummynet = |relays, size| {
         let mut chain = no_loss(relays);
-        chain.path.legs.iter_mut().for_each(|leg| leg.window_limit = Some(Bytes(256_000)));
+        chain.path.legs.iter_mut().for_each(|leg| *leg = with_queue_of_dummynet(*leg));
+        Chain { transfer: Transfer { size: Bytes(size), ..chain.transfer }, ..chain }
+    };
+    let on_each_leg = |mut chain: Chain| {
+        chain.path.legs.iter_mut().for_each(|leg| leg.loss = one.long_haul().loss);
         chain
+    };
+    let short = PathPoint { rtt_ms: 32, kbit: 8_000, loss_per_100k: 100, relays: 1 }.chain(ends);
+    let longer = Chain {
+        transfer: Transfer { size: Bytes(10 * short.transfer.size.0), ..short.transfer },
+        ..short.clone()
     };
     let four = |kbit, rtt_ms, relays| {
         PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays }.chain(Ends { streams: 4, ..ends })
@@ -111,33 +163,35 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         transfer: Transfer { size: Bytes(15_000), ..chain.transfer },
         ..chain.clone()
     };
-    vec![
+    let mut all = vec![
         (WINDOW_DIRECT, table_2(vec![limited(448_070)]), Some(5.85e6)),
         (WINDOW_RELAYED, table_2(vec![limited(194_740), limited(295_060)]), Some(6.44e6)),
         (SMALL_TOWARD, table_2(vec![small(194_740), limited(295_060)]), None),
         (SMALL_FROM, table_2(vec![limited(194_740), small(295_060)]), None),
         (NO_LOSS[0], no_loss(0), None),
         (NO_LOSS[1], no_loss(1), None),
-        (NO_LOSS_WINDOW[0], windowed(0), None),
-        (NO_LOSS_WINDOW[1], windowed(1), None),
         (FOUR_32, four(32_000, 64, 2), None),
         (FOUR_64, four(64_000, 64, 1), None),
         (FOUR_128, four(128_000, 32, 1), None),
         (SMALL[0], little(&two), None),
         (SMALL[1], little(&sequential), None),
-        ("32 Mbit/s, 64 ms, 0.1 %: one relay, forwarding at once", at_once.clone(), None),
-        (
-            "32 Mbit/s, 64 ms, 0.1 %: one relay, waiting 16 windows",
-            forwarding(Forwarding::Pipelined { wait_windows: 16 }),
-            None,
-        ),
-        ("32 Mbit/s, 64 ms, 0.1 %: one relay, storing first", forwarding(Forwarding::Stored), None),
+        (AT_ONCE, at_once.clone(), None),
+        (WAITING, forwarding(Forwarding::Pipelined { wait_windows: 16 }), None),
+        (STORING, forwarding(Forwarding::Stored), None),
         ("32 Mbit/s, 64 ms, 0.1 %: two relays", two.clone(), None),
         ("32 Mbit/s, 64 ms, 0.1 %: two relays, set up one after the other", sequential, None),
-        ("32 Mbit/s, 64 ms, 0.1 %: one relay at a quarter of the way", shares(0.25), None),
-        (LOSS_ON_FIRST, on_first_leg(at_once.clone()), None),
-        ("32 Mbit/s, 64 ms, 0.1 %: two relays, all loss on the first leg", on_first_leg(two), None),
-    ]
+        (QUARTER, shares(0.25), None),
+        (LOSS_ON_FIRST[0], on_first_leg(at_once.clone()), None),
+        (LOSS_ON_FIRST[1], on_first_leg(two.clone()), None),
+        (LOSS_ON_EACH[0], on_each_leg(at_once), None),
+        (LOSS_ON_EACH[1], on_each_leg(two), None),
+        (SHORT[0], short, None),
+        (SHORT[1], longer, None),
+    ];
+    for ((_, names), size) in NO_LOSS_DUMMYNET.into_iter().zip(DUMMYNET_SIZES) {
+        all.extend([0, 1].map(|relays| (names[relays], dummynet(relays, size), None)));
+    }
+    all
 }
 
 /// Simulates and forecasts them.
@@ -148,13 +202,29 @@ pub(super) fn run(ends: Ends, repeats: u64, ledger: &Ledger, console: &dyn Conso
         (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
     });
     ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, console)?;
+    let is_asked = |name: &str| [AT_ONCE, WAITING].contains(&name);
+    let of_drought =
+        |chain: &Chain| format!("{}metrics = [\"{}\"]\n", chain.scenario_without_metrics(), Metric::Drought);
+    let jobs = chains.iter().filter(|(name, ..)| is_asked(name)).flat_map(|(_, chain, _)| {
+        let scenario = of_drought(chain);
+        (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
+    });
+    ledger.fill(jobs.collect::<Vec<_>>(), measured, console)?;
     let model = model::by_name(ends.model)?;
     let variant = |(name, chain, paper): (&'static str, Chain, Option<f64>)| -> Result<Variant> {
         let bits = chain.transfer.size.0 as f64 * 8.0;
         let times = ledger.all(&chain.scenario(), SEED, repeats)?;
         let rates = Summary::of(times.into_iter().map(|time| bits / time));
         let (throughput, confidence) = rates.map_or((0.0, None), |rates| (rates.mean, rates.confidence()));
-        Ok(Variant { name, throughput, confidence, forecast: bits / chain.forecast(&*model)?, paper })
+        let drought = match is_asked(name) {
+            true => {
+                let percents = ledger.all(&of_drought(&chain), SEED, repeats)?;
+                Summary::of(percents.into_iter().map(|percent| percent / 100.0)).map(|shares| shares.mean)
+            }
+            false => None,
+        };
+        let forecast = bits / chain.forecast(&*model)?;
+        Ok(Variant { name, throughput, confidence, forecast, paper, drought })
     };
     chains.into_iter().map(variant).collect()
 }

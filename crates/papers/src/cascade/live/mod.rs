@@ -241,6 +241,12 @@ impl Live {
         live
     }
 
+    /// What these cells of a `cascade.json` say.
+    #[cfg(test)]
+    pub fn of_cells(cells: serde_json::Value) -> Live {
+        Live::of(serde_json::from_value(serde_json::json!({ "cells": cells })).unwrap())
+    }
+
     /// Bits a second in a cell.
     pub fn rate(&self, cell: PathPoint) -> Option<f64> {
         self.rates.get(&cell).copied()
