@@ -109,6 +109,9 @@ impl Pts {
     }
 }
 
+/// How far two nodes may be from one, or two throughputs from each other, and be about equal.
+const ABOUT_EQUAL: f64 = 0.1;
+
 /// A packet of the paper, in bytes.
 const PACKET: f64 = 1000.0;
 
@@ -150,7 +153,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig3-second.toml"),
         figures: |records| {
             let title = "Figure 3's text: congestion window with congestion on the second half";
-            vec![("figure-3-second".to_owned(), over_time(records, title, Measured::Cwnd))]
+            vec![("figure-3-second".to_owned(), over_time(&of_case(records, "burst"), title, Measured::Cwnd))]
         },
         table: None,
         more: None,
@@ -237,10 +240,19 @@ const EXPERIMENTS: &[Experiment] = &[
             vec![(
                 "buffer".to_owned(),
                 against(
-                    records,
+                    &of_case(records, "close"),
                     "Throughput against Cmax",
                     Axis::new("packets", Unit::None).logarithmic(),
                     packets,
+                )
+                .panel(
+                    Panel::new("nodes that drop")
+                        .x(Axis::new("packets", Unit::None).logarithmic())
+                        .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
+                        .series(
+                            Series::new("Tahoe, mean and 95 % confidence", Mark::LineAndDots, Hue::Blue)
+                                .points(goodputs(&of_case(records, "drop"), packets)),
+                        ),
                 ),
             )]
         },
@@ -342,9 +354,17 @@ fn service_time(records: &[RunRecord]) -> Figure {
                 .points(goodputs(records, |record| service_time_of(record, "ts-"))),
         )
         .series(
+            Series::new("one packet after the other, acknowledged after", Mark::LineAndDots, Hue::Sky)
+                .points(goodputs(records, |record| service_time_of(record, "before-"))),
+        )
+        .series(
             Series::new("all at once, acknowledged after", Mark::LineAndDots, Hue::Green)
                 .marker(Marker::Square)
                 .points(goodputs(records, |record| service_time_of(record, "late-"))),
+        )
+        .series(
+            Series::new("the same, all served equally long", Mark::LineAndDots, Hue::Orange)
+                .points(goodputs(records, |record| service_time_of(record, "fixed-"))),
         );
     if let Some(Point { y, .. }) = direct.first() {
         panel = panel.reference("direct", *y);
@@ -399,8 +419,9 @@ fn bursts(records: &[RunRecord]) -> Figure {
 }
 
 /// The cases of Figure 4's bursts, and their timers.
-const TIMERS: [(&str, &str); 4] = [
+const TIMERS: [(&str, &str); 5] = [
     ("rfc6298", "timers of RFC 6298"),
+    ("wide", "timers of RFC 6298, windows of 60 packets"),
     ("coarse", "timers that tick every 500 ms"),
     ("fine", "timers of 100 ms at least"),
     ("ns2", "timers and windows of ns-2, which tick every 100 ms"),
@@ -440,7 +461,9 @@ fn over_time(records: &[RunRecord], title: &str, measured: Measured) -> Figure {
         Unit::Plain("packets"),
     )
     .from(0.0));
-    for record in records.iter().filter(|record| Some(record.seed) == first) {
+    // The node of the paper's figures stands in the middle.
+    let is_drawn = |record: &&RunRecord| ["[]", "[4]"].contains(&value(record)) && Some(record.seed) == first;
+    for record in records.iter().filter(is_drawn) {
         let split = value(record) != "[]";
         for series in record.outcome.iter().flat_map(|outcome| &outcome.series) {
             let (label, hue) = match (split, series.subject.contains('@')) {

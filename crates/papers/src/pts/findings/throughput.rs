@@ -1,6 +1,7 @@
 //! Throughput against where nodes are, how long they serve, how many there are, and what they hold: Figures 5 to 7.
 use super::super::{
-    LARGE_WINDOW, QUEUES, SMALL_WINDOW, goodputs, number_of, of_case, packets, place, service_time_of, swept,
+    ABOUT_EQUAL, LARGE_WINDOW, QUEUES, SMALL_WINDOW, goodputs, number_of, of_case, packets, place,
+    service_time_of, swept,
 };
 use super::seconds;
 use shorthaul_observe::{Finding, RunRecord};
@@ -113,26 +114,43 @@ const WINDOW: f64 = 20.0;
 /// The service time up to which a node is better than none: one that serves packet after packet must not be slower than a window in both
 /// legs' round trips; one that serves all at once makes the first leg's round trip longer, up to that of both.
 fn worth_it(prefix: &str) -> f64 {
-    if prefix == "late-" { SECOND_LEG } else { 2.0 * SECOND_LEG / WINDOW }
+    if ["late-", "fixed-"].contains(&prefix) { SECOND_LEG } else { 2.0 * SECOND_LEG / WINDOW }
+}
+
+/// Why a node that serves all at once loses its gain before the model says so: with the same service time for all packets it does not.
+fn beside_the_model(worse: Option<f64>, model: f64, fixed: Option<f64>) -> Option<String> {
+    let (worse, fixed) = worse.zip(fixed)?;
+    (worse < model && fixed >= model).then(|| {
+        format!(
+            "sooner than by the model, since packets leave in order, and wait for the longest of several exponential times: with the same time for all, a node is better up to {} (cases `fixed`)",
+            seconds(Some(fixed))
+        )
+    })
 }
 
 pub(in crate::pts) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
     let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
     let direct = direct.first().map_or(f64::NAN, |point| point.y);
+    let equally = goodputs(records, |record| service_time_of(record, "fixed-"));
+    let fixed = equally.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
     let served = |prefix: &str, what: &str| {
         let points = goodputs(records, |record| service_time_of(record, prefix));
         let better = points.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
         let worse = points.iter().filter(|point| point.y <= direct).map(|point| point.x).reduce(f64::min);
         let small: Vec<_> = points.iter().filter(|point| point.x <= SECOND_LEG / 10.0).collect();
         let ends = points.first().zip(points.last());
+        let found = Finding::judged(
+            format!("Fig. 6, up to which service time a node is better than none, {what}"),
+            "while it is far below the second leg's round trip (80 ms)",
+            format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
+            !small.is_empty() && small.iter().all(|point| point.y > direct) && worse.is_some(),
+        )
+        .model(format!("better up to {}", seconds(Some(worth_it(prefix)))));
         [
-            Finding::judged(
-                format!("Fig. 6, up to which service time a node is better than none, {what}"),
-                "while it is far below the second leg's round trip (80 ms)",
-                format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
-                !small.is_empty() && small.iter().all(|point| point.y > direct) && worse.is_some(),
-            )
-            .model(format!("better up to {}", seconds(Some(worth_it(prefix))))),
+            match beside_the_model(worse, worth_it(prefix), fixed) {
+                Some(note) if prefix == "late-" => found.because(note),
+                _ => found,
+            },
             Finding::number(
                 format!(
                     "Fig. 6, throughput with the longest service time, of that with the shortest, {what}"
@@ -146,6 +164,7 @@ pub(in crate::pts) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
     };
     [
         served("ts-", "one packet served after the other"),
+        served("before-", "one packet served after the other, acknowledged after"),
         served("late-", "all served at once, acknowledged after"),
     ]
     .concat()
@@ -165,7 +184,7 @@ pub(in crate::pts) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
             free.iter().filter(|point| point.x > 2.0).map(|point| 1.0 - without(point.x)).reduce(f64::max);
         [
             Finding::number(format!("Fig. 7, two nodes, of one, {window}"), "about equal", compared(2.0, 1.0), Unit::Percent)
-                .within(0.05, 1.0)
+                .within(ABOUT_EQUAL, 1.0)
                 .model(if case == SMALL_WINDOW {
                     // Fourteen hops: legs of seven, and of five at most.
                     format!("{}: a window in the round trip of the longest leg", percent(7.0 / 5.0))
@@ -174,7 +193,7 @@ pub(in crate::pts) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
                 })
                 .explained(
                     format!("the longest leg is shorter with two nodes, and a window of that size does not fill it: without service times, two have {} of one", percent(at(&free, 2.0) / at(&free, 1.0))),
-                    (at(&free, 2.0) / at(&free, 1.0) - 1.0).abs() > 0.05,
+                    (at(&free, 2.0) / at(&free, 1.0) - 1.0).abs() > ABOUT_EQUAL,
                 ),
             Finding::judged(
                 format!("Fig. 7, three nodes and more, of two, {window}"),
@@ -192,21 +211,39 @@ pub(in crate::pts) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
     [with(SMALL_WINDOW, "window of 20 packets"), with(LARGE_WINDOW, "window of 220 packets")].concat()
 }
 
+/// "Large buffer space will be required for this session. Otherwise segments will be dropped at the PTS node leading to poor TCP throughput" (§1); and
+/// the abstract names the effect of the buffer's size. Judged is a buffer of a window, which a session that sends nothing ahead would not miss.
 pub(in crate::pts) fn buffer(records: &[RunRecord]) -> Vec<Finding> {
-    let points = goodputs(records, packets);
-    let Some(most) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
-    let least = points.iter().map(|point| point.y).fold(f64::MAX, f64::min);
-    let enough = points.iter().find(|point| point.y > 0.99 * most.y).map_or(0.0, |point| point.x);
-    vec![
-        Finding::number(
-            "abstract, the smallest buffer's throughput, of the best",
-            "has an effect",
-            least / most.y,
+    let of = |case: &str, what: &str, stated: &str| {
+        let points = goodputs(&of_case(records, case), packets);
+        let most = points.iter().map(|point| point.y).reduce(f64::max)?;
+        let enough = points.iter().find(|point| point.y > 0.99 * most).map_or(0.0, |point| point.x);
+        let least = points.first()?;
+        let found = Finding::number(
+            what,
+            format!("{stated} (≤ 90.0 % is asked)"),
+            at(&points, WINDOW) / most,
             Unit::Percent,
-        )
-        .at_most(0.9)
-        .because(format!("none from {enough} packets on")),
-    ]
+        );
+        Some(found.at_most(0.9).because(format!(
+            "{} with {} packets; none is lost from {enough} packets on",
+            percent(least.y / most),
+            least.x
+        )))
+    };
+    let found = [
+        of(
+            "close",
+            "abstract, throughput with a buffer of a window (20 packets), of the best, windows that close",
+            "has an effect",
+        ),
+        of(
+            "drop",
+            "§1, throughput with a buffer of a window (20 packets), of the best, nodes that drop",
+            "poor: large buffers are required",
+        ),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -306,7 +343,7 @@ mod tests {
         let times = |goodputs: [f64; 3]| {
             let case = |name: &str, goodput| run(Some(name), &[]).metric(Metric::Goodput, goodput);
             let mut records = vec![case("direct", 1.0)];
-            for prefix in ["ts", "late"] {
+            for prefix in ["ts", "before", "late"] {
                 for (micros, goodput) in [100, 5000, 50_000].into_iter().zip(goodputs) {
                     records.push(case(&format!("{prefix}-{micros}us"), goodput));
                 }
@@ -361,13 +398,37 @@ mod tests {
 
     #[test]
     fn a_buffer_that_makes_no_difference_has_no_effect() {
-        let sizes = |goodputs: [f64; 2]| {
-            let of = |size: &str, goodput| {
-                run(None, &[("chains.0.relay.buffer", size)]).metric(Metric::Goodput, goodput)
+        let sizes = |case: &str, goodputs: [f64; 3]| -> Vec<RunRecord> {
+            let of = |(size, goodput): (&str, f64)| {
+                run(Some(case), &[("chains.0.relay.buffer", size)]).metric(Metric::Goodput, goodput)
             };
-            buffer(&[of("\"2 packets\"", goodputs[0]), of("\"64 packets\"", goodputs[1])])
+            ["\"2 packets\"", "\"20 packets\"", "\"64 packets\""].into_iter().zip(goodputs).map(of).collect()
         };
-        assert!(holds(&sizes([1.0, 2.0]), "abstract"));
-        assert!(!holds(&sizes([2.0, 2.0]), "abstract"));
+        let found = buffer(&[sizes("close", [0.1, 1.0, 2.0]), sizes("drop", [0.1, 1.9, 2.0])].concat());
+        assert!(holds(&found, "windows that close") && !holds(&found, "nodes that drop"), "{found:#?}");
+        assert!(found[0].reason.contains("5.00 % with 2 packets; none is lost from 64"), "{found:#?}");
+        let other = buffer(&[sizes("close", [2.0, 2.0, 2.0]), sizes("drop", [0.1, 1.0, 2.0])].concat());
+        assert!(!holds(&other, "windows that close") && holds(&other, "nodes that drop"), "{other:#?}");
+        assert!(buffer(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_draws_are_why_the_gain_is_lost_sooner_only_where_equal_times_keep_it() {
+        let note = |fixed: f64| {
+            let case = |name: &str, goodput| run(Some(name), &[]).metric(Metric::Goodput, goodput);
+            let mut records = vec![case("direct", 1.0)];
+            for (micros, goodput) in [(1000, 2.0), (40_000, 0.9)] {
+                records.push(case(&format!("late-{micros}us"), goodput));
+            }
+            records.extend([case("fixed-40000us", 1.5), case("fixed-80000us", fixed)]);
+            let found = fig6(&records);
+            found
+                .into_iter()
+                .find(|own| own.what.contains("up to which") && own.what.contains("all served"))
+                .unwrap()
+                .reason
+        };
+        assert!(note(1.1).contains("better up to 80.0 ms"), "{}", note(1.1));
+        assert_eq!(note(0.9), "");
     }
 }
