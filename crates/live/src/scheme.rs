@@ -41,6 +41,7 @@ impl KernelScheme {
             f_rto,
             undo,
             persist_on_shrink,
+            rttm,
             black_hole_probing,
             pacing,
             ack,
@@ -116,6 +117,12 @@ impl KernelScheme {
         if persist_on_shrink {
             lacking.push(
                 "Linux retransmits into a window that has shrunk: leave `persist_on_shrink` out, or have `stack = \"own\"` at both hosts"
+                    .into(),
+            );
+        }
+        if rttm {
+            lacking.push(
+                "Linux measures round trips by its own clock first: leave `rttm` out, or have `stack = \"own\"` at both hosts"
                     .into(),
             );
         }

@@ -115,6 +115,6 @@ papers! {
     Pte(pte::Pte),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts(pts::Pts),
-    /// Table II of the aggregation paper, measured: eighteen systems on the same links, beside what it claims of them
+    /// Table II of the aggregation paper, measured: nineteen systems on the same links, beside what it claims of them
     Table2(table2::Table2),
 }

@@ -26,6 +26,7 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         f_rto: _,              // the models have no timeout without a loss
         undo: _,               // nor an answer to a loss that was none
         persist_on_shrink: _,  // nor a receiver that closes its window
+        rttm: _,               // nor a clock but their own
         black_hole_probing: _, // packets are as long as the way takes
         pacing,
         ack: _,         // our senders count bytes (RFC 3465), so windows grow alike however ACKs are cut

@@ -32,6 +32,9 @@ pub struct SenderProfile {
     /// A window that the peer closes over what is outstanding stops the retransmission timer, as in 4.4BSD: the sender persists. Without, the
     /// timer goes on (RFC 9293 §3.8.6, SHLD-16), as in Linux.
     pub persist_on_shrink: bool,
+    /// The retransmission timer goes by the round trip of the echoed timestamp, as in 4.4BSD (RTTM, RFC 1323 §3.1), where both ends have timestamps.
+    /// Without, by our own clock, and by the timestamp only where that says nothing, as in Linux.
+    pub rttm: bool,
     /// After several RTOs in a row, tries smaller segments (RFC 4821).
     pub black_hole_probing: bool,
     /// Spreads bursts over the round trip.
@@ -74,6 +77,7 @@ const MODERN: SenderProfile = SenderProfile {
     f_rto: true,
     undo: true,
     persist_on_shrink: false,
+    rttm: false,
     black_hole_probing: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
@@ -197,6 +201,7 @@ impl SenderProfile {
             f_rto: self.f_rto,
             undo: self.undo,
             persist_on_shrink: self.persist_on_shrink,
+            rttm: self.rttm,
             black_hole_probing: self.black_hole_probing,
             pacing: self.pacing,
             nagle: self.nagle,

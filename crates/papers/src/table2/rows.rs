@@ -209,6 +209,14 @@ pub(super) const ROWS: &[Row] = &[
         gateway: |_| split("ack = \"without-residence\""),
         ..UNTOLD
     },
+    // As its authors had it: before senders of 4.4BSD, which measure round trips by timestamps alone. No column of the table.
+    Row {
+        name: "w-tcp-rttm",
+        title: "W-TCP, senders take timestamps",
+        sender: &[("rttm", "true")],
+        gateway: |_| split("ack = \"without-residence\""),
+        ..UNTOLD
+    },
     Row {
         name: "westwood",
         title: "Westwood (2001)",

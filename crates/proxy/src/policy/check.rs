@@ -216,6 +216,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         f_rto: _,
         undo: _,
         persist_on_shrink,
+        rttm,
         black_hole_probing: _,
         pacing,
         ack: _,
@@ -245,6 +246,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         ),
         ("window_validation", *window_validation != usual.window_validation, window_validation.to_string()),
         ("persist_on_shrink", *persist_on_shrink, persist_on_shrink.to_string()),
+        ("rttm", *rttm, rttm.to_string()),
         ("idle_restart", *idle_restart != usual.idle_restart, idle_restart.to_string()),
     ];
     match overwritten.into_iter().find(|(_, differs, _)| *differs) {

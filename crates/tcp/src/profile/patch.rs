@@ -29,6 +29,10 @@ pub struct ProfilePatch {
     /// again when it is open. Without, the timer goes on (RFC 9293 §3.8.6).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub persist_on_shrink: Option<bool>,
+    /// The retransmission timer goes by the round trip of echoed timestamps (RTTM, RFC 1323 §3.1), as in 4.4BSD. Without, by the sender's own clock,
+    /// and by them where that says nothing.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rttm: Option<bool>,
     /// After several RTOs in a row, try smaller segments (RFC 4821).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub black_hole_probing: Option<bool>,
@@ -93,6 +97,7 @@ impl SenderProfile {
             f_rto,
             undo,
             persist_on_shrink,
+            rttm,
             black_hole_probing,
             pacing,
             ack,
@@ -116,6 +121,7 @@ impl SenderProfile {
             f_rto: f_rto.unwrap_or(self.f_rto),
             undo: undo.unwrap_or(self.undo),
             persist_on_shrink: persist_on_shrink.unwrap_or(self.persist_on_shrink),
+            rttm: rttm.unwrap_or(self.rttm),
             black_hole_probing: black_hole_probing.unwrap_or(self.black_hole_probing),
             pacing: pacing.unwrap_or(self.pacing),
             ack: ack.unwrap_or(self.ack),

@@ -188,7 +188,9 @@ impl Sender {
         }
         // Our own times are finer, but say nothing of what was retransmitted (Karn's algorithm).
         let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        let sample = rtt.or(ack.echo.filter(|_| ack.ack > una));
+        let echo = ack.echo.filter(|_| ack.ack > una);
+        // 4.4BSD had but the echo where there are timestamps, so that whoever changes that hides time from it.
+        let sample = if options.rttm { echo.or(rtt) } else { rtt.or(echo) };
         if ack.ack > una || sample.is_some() {
             let acked = una..ack.ack;
             self.discriminator.on_ack(&Acknowledged { now, acked, queue: &self.queue, rtt: sample });

@@ -41,6 +41,9 @@ pub struct SenderConfig {
     /// A window that the peer closes over what is outstanding stops the retransmission timer: the sender persists (4.4BSD), and sends what is
     /// outstanding again when it is open. Without, the timer goes on (RFC 9293 §3.8.6, SHLD-16).
     pub persist_on_shrink: bool,
+    /// The round trip of the retransmission timer is that of the echoed timestamp wherever there is one (RTTM, RFC 1323 §3.1), and of our own clock
+    /// elsewhere. Without, it is the other way round.
+    pub rttm: bool,
     /// Parameters of the retransmission timer.
     pub rto: RttConfig,
 }
@@ -63,6 +66,7 @@ impl SenderConfig {
             window_validation: true,
             undo: true,
             persist_on_shrink: false,
+            rttm: false,
             rto: RttConfig::LINUX,
         }
     }

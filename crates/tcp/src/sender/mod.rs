@@ -103,6 +103,7 @@ struct Options {
     window_validation: bool,
     undo: bool,
     persist_on_shrink: bool,
+    rttm: bool,
 }
 
 /// The sending half: holds the bytes, sends them as window and credit allow, has losses found by a [`LossDetector`] and judged
@@ -159,6 +160,7 @@ impl Sender {
                 window_validation: config.window_validation,
                 undo: config.undo,
                 persist_on_shrink: config.persist_on_shrink,
+                rttm: config.rttm,
             },
             board: Scoreboard::default(),
             state: State::Open,

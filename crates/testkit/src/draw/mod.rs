@@ -138,6 +138,7 @@ impl Draw {
             // Rare, of numbers that are drawn already.
             undo: initial_window % 11 != 7,
             persist_on_shrink: initial_window % 11 == 6,
+            rttm: initial_window % 11 == 5,
             rate_report,
             black_hole_probing: self.chance.happens(500),
             sack: self.chance.happens(700),

@@ -36,6 +36,7 @@ fn plain() -> ConnectionConfig {
             f_rto: false,
             undo: true,
             persist_on_shrink: false,
+            rttm: false,
             rate_report: RateReporting::NONE,
             black_hole_probing: false,
             pacing: false,

@@ -26,6 +26,42 @@ fn an_echo_measures_the_round_trip_of_what_was_sent_twice() {
     assert_eq!(latest("2001"), millis(20));
 }
 
+/// RFC 1323 §3.1, as 4.4BSD has it: the round trip of the timer is the echo's, whatever our own clock says. So a base station that echoes a later
+/// timestamp hides how long data was with it (W-TCP), which it cannot from a sender that goes by its own clock.
+#[test]
+fn with_rttm_the_timer_goes_by_the_echo_and_not_by_our_clock() {
+    let timer = |rttm: bool| {
+        let mut s = Script::established_with(
+            plain_but(|p| (p.timestamps, p.rttm) = (true, rttm)),
+            "mss 1012,TS val 100 ecr 0",
+            "TS val 120 ecr 0",
+        );
+        // Of 850 ms each segment is in the base station for 800.
+        for number in 0..10 {
+            let sent = 100 + 900 * number;
+            s.at(sent).write_segments(1).take();
+            let (ack, now, echo) = (1001 + 1000 * number, sent + 850, sent + 800);
+            s.at(now).inject(&format!(". 1:1(0) ack {ack} <TS val {now} ecr {echo}>"));
+        }
+        let rtt = s.connection().sender().rtt();
+        (rtt.latest().unwrap().as_millis(), rtt.srtt().unwrap().as_millis())
+    };
+    // And a tick, as the clock is no finer.
+    let (latest, smoothed) = timer(true);
+    assert!(latest == 51 && smoothed <= 51, "{latest} {smoothed}");
+    let (latest, smoothed) = timer(false);
+    assert!(latest == 850 && smoothed > 500, "{latest} {smoothed}");
+}
+
+/// Where there are no timestamps, it is our own clock's all the same.
+#[test]
+fn with_rttm_but_without_timestamps_the_timer_goes_by_our_clock() {
+    let mut s = Script::established(plain_but(|p| p.rttm = true));
+    s.at(100).write_segments(1).take();
+    s.at(170).inject(". 1:1(0) ack 1001");
+    assert_eq!(s.connection().sender().rtt().latest(), Some(core::time::Duration::from_millis(70)));
+}
+
 /// RFC 3522 §3.2: an echo from before the repair shows that the timeout was a mistake.
 #[test]
 fn an_echo_older_than_the_repair_undoes_a_timeout() {
