@@ -250,7 +250,7 @@ const WITHOUT_MODEL: [(&str, &str, &str); 33] = [
     (
         "Table II of TCP flow aggregation",
         "flow aggregation (auto), ends of",
-        "it is the worst of what was measured",
+        "it is what was measured where that is worst",
     ),
     ("Table II of TCP flow aggregation", "", "a threshold is asked of what was measured"),
 ];

@@ -93,9 +93,9 @@ pub(super) fn worst(system: &str, ends: Ends) -> String {
     format!("{system}, ends of {}: its time at the worst place", ends.name())
 }
 
-/// What the finding about the place is called where another system is the farthest ahead.
-pub(super) fn behind_best(system: &str, ends: Ends) -> String {
-    format!("{system}, ends of {}: its time beside the best system's, at the worst place", ends.name())
+/// What the finding about a place is called where another system is ahead.
+pub(super) fn behind_best(system: &str, ends: Ends, place: &str) -> String {
+    format!("{system}, ends of {}: its time beside the best system's, {place}", ends.name())
 }
 
 /// What a system may take of the best one's time.
@@ -118,22 +118,25 @@ pub(super) fn findings(board: &Board) -> Vec<Finding> {
             .at_most(HARMLESS)
             .because(place.clone()),
         );
-        let behind = |(place, share): &(String, f64)| {
+        let mut behind = Vec::new();
+        for (place, share) in &shares {
             let best = ROWS.iter().filter_map(|row| {
                 let all = self::shares(board, ends, row.name);
                 let (_, share) = all.into_iter().find(|(own, _)| own == place)?;
                 Some((row.title, share))
             });
-            let (title, best) = best.min_by(|a, b| a.1.total_cmp(&b.1))?;
-            Some((share / best, format!("{place}, behind {title}")))
-        };
-        if let Some((ratio, place)) = shares.iter().filter_map(behind).max_by(|a, b| a.0.total_cmp(&b.0)) {
-            found.push(
-                Finding::number(behind_best(own.title, ends), "≤ 1.25 is asked", ratio, Unit::None)
-                    .at_most(NEAR_BEST)
-                    .because(place),
-            );
+            let best = best.min_by(|a, b| a.1.total_cmp(&b.1));
+            behind.extend(best.map(|(title, best)| (share / best, place, title)));
         }
+        behind.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // Every place where it is too far behind, for each may have a cause of its own; the worst place if there is none.
+        let too_far = behind.iter().filter(|(ratio, ..)| *ratio > NEAR_BEST).count();
+        found.extend(behind.iter().take(too_far.max(1)).map(|(ratio, place, title)| {
+            let what = behind_best(own.title, ends, place);
+            Finding::number(what, "≤ 1.25 is asked", *ratio, Unit::None)
+                .at_most(NEAR_BEST)
+                .because(format!("behind {title}"))
+        }));
     }
     found
 }
@@ -186,5 +189,33 @@ mod tests {
         let has = |line: &[&str]| line.iter().all(|cell| table.contains(cell));
         assert!(has(&["gprs pages 0.20", "gprs download 2.00", "gprs pages 0.10"]), "{table}");
         assert!(!has(&["gprs download 0.95"]), "5 % do not matter: {table}");
+    }
+
+    #[test]
+    fn every_place_is_found_where_another_system_is_too_far_ahead() {
+        let score = |link, row, work: Work, time| Score {
+            link,
+            work: work.name(),
+            ends: Ends::Today.name(),
+            row,
+            fared: Fared { time: Some(time), ..Fared::default() },
+        };
+        let behind = |times: &[(Work, f64)]| -> Vec<(String, String)> {
+            let link = LINKS[1].name;
+            let scores = times.iter().flat_map(|&(work, ratio)| {
+                [("whole", 200.0), ("clamp", 100.0), ("auto", 100.0 * ratio)]
+                    .map(|(row, time)| score(link, row, work, time))
+            });
+            findings(&Board(scores.collect()))
+                .into_iter()
+                .filter(|found| found.what.contains("beside the best"))
+                .map(|found| (found.what.rsplit(", ").next().unwrap().to_owned(), found.reason))
+                .collect()
+        };
+        let place = |work: Work| (format!("{} {}", LINKS[1].name, work.name()), "behind CLAMP".to_owned());
+        let two = behind(&[(Work::Download, 1.3), (Work::Pages, 1.5), (Work::Users, 1.2)]);
+        assert_eq!(two, [place(Work::Pages), place(Work::Download)], "the worst first");
+        let none = behind(&[(Work::Download, 1.1), (Work::Pages, 1.2)]);
+        assert_eq!(none, [place(Work::Pages)], "the worst, where it is near enough everywhere");
     }
 }
