@@ -31,8 +31,8 @@ use shorthaul_tcp::{
 use shorthaul_testkit::packets;
 use shorthaul_types::{Bytes, FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    Chunk, IcmpError, IcmpErrorKind, IpHeader, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags,
-    TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
+    Chunk, IcmpError, IcmpErrorKind, IpHeader, Machine, Packet, Payload, PayloadList, RateOption, SackBlock,
+    TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch, UnknownOptions,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -91,7 +91,15 @@ impl World {
         let (profile, terms, sizes, times) = (script.byte()?, script.byte()?, script.byte()?, script.byte()?);
         let isn = SeqNum(script.isn()?);
         let names: Vec<&str> = SenderProfile::names().collect();
-        let profile = SenderProfile::named(names[usize::from(profile) % names.len()]).expect("a listed name");
+        let named = SenderProfile::named(names[usize::from(profile) % names.len()]).expect("a listed name");
+        // What no row of the registry has, by what is left of the byte.
+        let rest = usize::from(profile) / names.len();
+        let profile = SenderProfile {
+            undo: named.undo && rest % 3 != 1,
+            persist_on_shrink: rest % 3 == 2,
+            rttm: rest % 4 == 3,
+            ..named
+        };
         let size = |bits: u8| Bytes([4_000, 60_000, 300_000, 1 << 20][usize::from(bits & 3)]);
         let config = ConnectionConfig {
             profile,
@@ -121,6 +129,8 @@ impl World {
             window_scale: (terms & 4 != 0).then_some([7, 0, 2, 14][usize::from(terms >> 3 & 3)]),
             sack_permitted: terms & 32 != 0,
             timestamps: (terms & 64 != 0).then_some(Timestamps { val: 1_000, ecr: 0 }),
+            // Agreed on only by an endpoint that has it, too.
+            unknown: if rest % 2 == 0 { RateOption::Offered.to_options() } else { UnknownOptions::new() },
             ..TcpOptions::default()
         };
         let id = active.then(|| host.connect(now, path, config.clone()).expect("a free path"));
@@ -368,6 +378,9 @@ impl World {
         header.options.timestamps = timestamps;
         if shape.unknown_options {
             header.options.unknown.extend([253, 4, 1, 2]);
+            // A report of a rate from none to 34 Gbit/s.
+            let rate = RateOption::BytesPerSecond(u32::from(shape.window).pow(2));
+            header.options.unknown.extend(rate.to_options());
         }
         for (at, len) in &shape.sack {
             let left = place(at);
