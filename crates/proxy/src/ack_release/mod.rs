@@ -61,6 +61,8 @@ pub enum Event {
         /// It carries data.
         with_data: bool,
     },
+    /// The window that the sender was offered is closed (only ACK releases are told): an acknowledgment that says so leaves now.
+    WindowClosed,
     /// A deadline may have passed.
     Timeout,
 }

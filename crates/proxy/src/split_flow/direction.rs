@@ -129,6 +129,9 @@ impl Direction {
             if let Some(update) = limit.part.on_event(now, event) {
                 limit.closed = update == WindowUpdate::Closed;
                 self.receiver.request_ack();
+                if let (true, Some(release)) = (limit.closed, &mut self.release) {
+                    release.on_event(now, Event::WindowClosed);
+                }
             }
         }
     }

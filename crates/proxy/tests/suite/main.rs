@@ -3,6 +3,7 @@
 mod admission;
 mod adversity;
 mod aggregate;
+mod base_station;
 mod by_hand;
 mod crash;
 mod fuzz_corpus;
