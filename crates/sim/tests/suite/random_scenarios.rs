@@ -42,13 +42,35 @@ fn link(chance: &mut Chance) -> String {
     format!("{{ {spec} }}")
 }
 
-fn scheme(draw: &mut Draw) -> String {
-    let names: Vec<&str> = SenderProfile::names().collect();
-    let profile = *draw.chance.pick(&names);
+/// A host's profile, and its other keys.
+fn parts(draw: &mut Draw) -> (&'static str, String) {
+    let names: Vec<&'static str> = SenderProfile::names().collect();
+    let profile = *draw.chance.pick::<&'static str>(&names);
     // what an unlimited source has written when it stops must still be delivered
     let send_buffer = draw.chance.pick(&["20 kB", "100 kB"]);
     let other = draw.chance.pick(&["", ", receive_buffer = \"12 kB\"", ", mss = 536"]);
-    format!("{{ profile = \"{profile}\", send_buffer = \"{send_buffer}\"{other} }}")
+    (profile, format!("send_buffer = \"{send_buffer}\"{other}"))
+}
+
+fn scheme(draw: &mut Draw) -> String {
+    let (profile, keys) = parts(draw);
+    format!("{{ profile = \"{profile}\", {keys} }}")
+}
+
+/// The two hosts. What is rare is drawn apart, so that all else that a seed draws stays as it was.
+fn hosts(draw: &mut Draw, rare: &mut Chance) -> String {
+    let mut both = [parts(draw), parts(draw)];
+    if rare.once_in(4) {
+        // Some of what a row has is agreed on only where both ends are of it, such as the reports of rates.
+        both[1].0 = both[0].0;
+    }
+    let mut text = String::new();
+    for (host, (profile, keys)) in ["a", "b"].into_iter().zip(both) {
+        // What no row of the registry has.
+        let own = rare.pick(&["", "", "", ", persist_on_shrink = true", ", undo = false", ", rttm = true"]);
+        let _ = writeln!(text, "[hosts.{host}]\nscheme = {{ profile = \"{profile}\", {keys}{own} }}");
+    }
+    text
 }
 
 /// A gateway between the routers, its access side toward one end or the other.
@@ -85,9 +107,7 @@ fn scenario(seed: u64) -> (String, Rows) {
     let mut text =
         "duration = \"3000 s\"\n[measure]\nmetrics = [\"goodput\", \"unfinished\"]\nevery = \"500 ms\"\n"
             .to_owned();
-    for host in ["a", "b"] {
-        let _ = writeln!(text, "[hosts.{host}]\nscheme = {}", scheme(&mut draw));
-    }
+    text += &hosts(&mut draw, &mut Chance(!seed));
     let inner = ["p", "q", "r"];
     let middle = draw.chance.below(4);
     match middle {
