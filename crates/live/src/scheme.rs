@@ -129,6 +129,9 @@ impl KernelScheme {
         if rate_report != linux.rate_report {
             lacking.push(format!("Linux reports no rates: leave `rate_report = \"{rate_report}\"` out, or have `stack = \"own\"` at both hosts"));
         }
+        if scheme.first_window.is_some() {
+            lacking.push("what a kernel offers first is its own affair: leave `first_window` out".into());
+        }
         if scheme.mss.is_some() {
             lacking.push("segments are as long as the links' `mtu` allows: leave `mss` out".into());
         }
@@ -211,6 +214,10 @@ mod tests {
     #[test]
     fn what_linux_lacks_is_said_all_at_once() {
         let lacking = |scheme: &Scheme| KernelScheme::of(scheme, &kernel()).unwrap_err().join("\n");
+        assert!(
+            lacking(&Scheme { first_window: Some(Bytes(5392)), ..profile("newreno") })
+                .contains("first_window")
+        );
         let said = lacking(&Scheme { mss: Some(1000), ..profile("newreno") });
         for word in ["`newreno`", "`sack-reno`", "`mss`"] {
             assert!(said.contains(word), "{word}: {said}");

@@ -29,6 +29,8 @@ pub struct Scheme {
     pub send_buffer: Bytes,
     /// What is received ahead of the application's reading.
     pub receive_buffer: Bytes,
+    /// What the receiver offers first, if that is less than its buffer: it grows by twice what arrives, as in Linux 2.4.
+    pub first_window: Option<Bytes>,
     /// The largest segment to announce, options included; by the MTU of the host's links if `None`.
     pub mss: Option<u32>,
 }
@@ -41,6 +43,7 @@ impl Default for Scheme {
             stack: None,
             send_buffer: Bytes(16 << 20),
             receive_buffer: Bytes(16 << 20),
+            first_window: None,
             mss: None,
         }
     }
@@ -67,6 +70,7 @@ impl<'de> Deserialize<'de> for Scheme {
                     stack: beside.stack,
                     send_buffer: beside.send_buffer.map_or(usual.send_buffer, |buffer| buffer.0),
                     receive_buffer: beside.receive_buffer.map_or(usual.receive_buffer, |buffer| buffer.0),
+                    first_window: beside.first_window.map(|first| first.0),
                     mss: beside.mss.map(|size| size.0),
                 })
             }
@@ -86,12 +90,15 @@ struct Beside {
     send_buffer: Option<Buffer>,
     /// What is received ahead of the application's reading.
     receive_buffer: Option<Buffer>,
+    /// What the receiver offers first, if that is less than its buffer: it grows by twice what arrives, as in Linux 2.4. Simulated only.
+    first_window: Option<Buffer>,
     /// The largest segment to announce, options included, in bytes; by the MTU of the host's links if left out.
     mss: Option<SegmentSize>,
 }
 
 impl<'de> OtherKeys<'de> for Beside {
-    const KEYS: &'static [&'static str] = &["profile", "stack", "send_buffer", "receive_buffer", "mss"];
+    const KEYS: &'static [&'static str] =
+        &["profile", "stack", "send_buffer", "receive_buffer", "first_window", "mss"];
 
     fn take<A: de::MapAccess<'de>>(&mut self, key: &'static str, map: &mut A) -> Result<(), A::Error> {
         match key {
@@ -99,6 +106,7 @@ impl<'de> OtherKeys<'de> for Beside {
             "stack" => self.stack = Some(map.next_value()?),
             "send_buffer" => self.send_buffer = Some(map.next_value()?),
             "receive_buffer" => self.receive_buffer = Some(map.next_value()?),
+            "first_window" => self.first_window = Some(map.next_value()?),
             _ => self.mss = Some(map.next_value()?),
         }
         Ok(())

@@ -11,6 +11,7 @@ pub(crate) fn connection_config(scheme: &Scheme, mtu: u32, buffers: Buffers) -> 
         send_buffer: buffers.send,
         receive_buffer: buffers.receive,
         autotuning: false,
+        first_window: scheme.first_window,
         mss: scheme.mss.unwrap_or(mtu - 40),
         mtu,
         ..ConnectionConfig::default()

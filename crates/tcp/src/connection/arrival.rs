@@ -257,6 +257,7 @@ impl Connection {
             self.window.memory() as usize,
         );
         if new > 0 {
+            self.window.on_bytes(new);
             self.window.on_arrival(
                 now,
                 self.receiver.data_end(),

@@ -73,6 +73,9 @@ pub struct ConnectionConfig {
     /// The window begins at 64 KiB and grows with what is read in a round trip, so that only a
     /// fast path costs memory. Without, the whole buffer is offered from the start.
     pub autotuning: bool,
+    /// The window begins with so much and grows by twice what arrives, up to the buffer: by two segments with each full one, as in Linux 2.4. For
+    /// studies of such hosts; not together with `autotuning`.
+    pub first_window: Option<Bytes>,
     /// The shift of our window, 0…14 (RFC 7323 §2.3); by default the smallest that covers the
     /// buffer.
     pub window_shift: Option<u8>,
@@ -101,6 +104,7 @@ impl Default for ConnectionConfig {
             send_buffer: Bytes(4 << 20),
             receive_buffer: Bytes(6 << 20),
             autotuning: true,
+            first_window: None,
             window_shift: None,
             mss: 1460,
             mtu: 1500,

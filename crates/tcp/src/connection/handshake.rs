@@ -65,6 +65,9 @@ impl Connection {
         let buffer = config.receive_buffer.0.max(4 << own_shift);
         let mut window = ReceiveWindow::new(now, buffer, config.mss, config.autotuning);
         window.cap(65_535 << own_shift);
+        if let Some(first) = config.first_window {
+            window.begin_small(first.0);
+        }
         let ack = config.profile.ack;
         let mut connection = Connection {
             path,

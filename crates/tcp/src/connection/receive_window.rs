@@ -15,6 +15,8 @@ pub(super) struct ReceiveWindow {
     limit: u64,
     buffer: u64,
     segment: u64,
+    /// It grows with what arrives, without a look at the round trip.
+    grows: bool,
     /// What was read in the best round trip so far.
     space: u64,
     read: u64,
@@ -33,6 +35,7 @@ impl ReceiveWindow {
             limit,
             buffer,
             segment,
+            grows: false,
             space: (10 * segment).min(limit).max(1),
             read: 0,
             round_start: now,
@@ -55,6 +58,19 @@ impl ReceiveWindow {
     pub(super) fn restrict(&mut self, limit: u64) {
         self.limit = limit.min(self.buffer);
         self.round_start = Time::MAX;
+    }
+
+    /// Begins with so much, and grows by twice what arrives: by two segments with each full one, as `tcp_grow_window` of Linux 2.4.
+    pub(super) fn begin_small(&mut self, first: u64) {
+        self.restrict(first);
+        self.grows = true;
+    }
+
+    /// So many bytes have arrived in order.
+    pub(super) fn on_bytes(&mut self, bytes: u64) {
+        if self.grows {
+            self.limit = (self.limit + 2 * bytes).min(self.buffer);
+        }
     }
 
     /// Whether the owner sets the limit: no round trip in which it could grow will ever begin.
@@ -136,6 +152,19 @@ mod tests {
         assert_eq!(window.limit(), limit, "a slow reader does not shrink what was offered");
         window.on_read(Time::from_millis(600), 1 << 30);
         assert_eq!(window.limit(), 4 << 20);
+    }
+
+    #[test]
+    fn a_window_that_begins_small_grows_by_twice_what_arrives() {
+        let mut window = ReceiveWindow::new(Time::ZERO, 16_000, 1400, false);
+        window.on_bytes(1400);
+        assert_eq!(window.limit(), 16_000, "one that does not is the whole buffer from the start");
+        window.begin_small(5392);
+        assert_eq!(window.limit(), 5392);
+        window.on_bytes(1400);
+        assert_eq!(window.limit(), 5392 + 2800);
+        window.on_bytes(14_000);
+        assert_eq!(window.limit(), 16_000);
     }
 
     #[test]
