@@ -47,22 +47,32 @@ pub struct Aggregation {
 }
 
 /// Every scenario over GPRS, by name.
-const SCENARIOS: [(&str, &str); 15] = [
+const SCENARIOS: [(&str, &str); 25] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
     ("fig1-directions", include_str!("../../../../papers/aggregation/fig1-directions.toml")),
+    ("fig1-rates", include_str!("../../../../papers/aggregation/fig1-rates.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
+    ("fig2-bunching", include_str!("../../../../papers/aggregation/fig2-bunching.toml")),
     ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
+    ("fig3-drain", include_str!("../../../../papers/aggregation/fig3-drain.toml")),
+    ("fig3-sack", include_str!("../../../../papers/aggregation/fig3-sack.toml")),
     ("fig4", include_str!("../../../../papers/aggregation/fig4.toml")),
     ("fig4-joins", include_str!("../../../../papers/aggregation/fig4-joins.toml")),
     ("fig5-classes", include_str!("../../../../papers/aggregation/fig5-classes.toml")),
     ("fig9", include_str!("../../../../papers/aggregation/fig9.toml")),
+    ("fig9-mss", include_str!("../../../../papers/aggregation/fig9-mss.toml")),
     ("fig9-persistent", include_str!("../../../../papers/aggregation/fig9-persistent.toml")),
+    ("fig9-window", include_str!("../../../../papers/aggregation/fig9-window.toml")),
     ("fig10", include_str!("../../../../papers/aggregation/fig10.toml")),
+    ("fig10-auto", include_str!("../../../../papers/aggregation/fig10-auto.toml")),
     ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
-    ("fig11-knee", include_str!("../../../../papers/aggregation/fig11-knee.toml")),
+    ("fig11-delays", include_str!("../../../../papers/aggregation/fig11-delays.toml")),
+    ("fig11-direct", include_str!("../../../../papers/aggregation/fig11-direct.toml")),
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
     ("fig12-causes", include_str!("../../../../papers/aggregation/fig12-causes.toml")),
+    ("fig12-lengths", include_str!("../../../../papers/aggregation/fig12-lengths.toml")),
     ("fig12-uplink", include_str!("../../../../papers/aggregation/fig12-uplink.toml")),
+    ("fig12-uplink-beside", include_str!("../../../../papers/aggregation/fig12-uplink-beside.toml")),
 ];
 
 /// Those that are measured between kernels, too, with so many seeds: after a stall it is luck how far a timer has come when the link is back.
@@ -158,15 +168,19 @@ impl Aggregation {
             (EngineName::Sim, "What the paper states, beside ours (in the simulator)"),
             (EngineName::Live, "What the paper states, beside ours (live, between kernels)"),
         ] {
-            let findings = findings::all(&runs[engine.name()]);
+            let runs = &runs[engine.name()];
+            let groups = findings::all(runs);
+            let findings: Vec<Finding> = groups.iter().flat_map(|group| group.findings.clone()).collect();
             if findings.is_empty() {
                 continue;
             }
             console.say(&format!("\n{caption}:"));
             console.table(&Finding::table(&findings));
             Finding::show(&mut page, caption, &findings);
-            let records: Vec<RunRecord> = runs[engine.name()].values().flatten().cloned().collect();
-            found.extend(Found::of_runs(engine, findings, &records));
+            // A doubt is about the runs of a finding's own scenario.
+            for group in groups {
+                found.extend(Found::of_runs(engine, group.findings, &runs[group.scenario]));
+            }
         }
         let doubts = doubts(&runs["live"]);
         doubts.iter().for_each(|doubt| console.say(doubt));
@@ -279,7 +293,7 @@ mod tests {
     fn kernels_can_be_the_hosts_of_what_is_measured_live() {
         for (name, text) in SCENARIOS {
             let text = of_kernels(text);
-            assert!(!text.contains("ack = "), "{name}");
+            assert!(!text.contains(" ack = "), "{name}");
             Study::from_toml(name, &text).unwrap();
         }
     }

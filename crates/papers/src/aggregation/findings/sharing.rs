@@ -82,6 +82,15 @@ pub(super) fn joining(records: &[RunRecord]) -> Option<Vec<Finding>> {
             .at_least(0.95)
             .because(format!("{:.3} directly", shared_fairness(records, "direct")?)),
     ];
+    found.push(
+        Finding::number(
+            "Fig. 10: when the first flow terminates, direct",
+            "about 60 s",
+            mean(&transfers_of(records, "direct", "first"))?,
+            Unit::Seconds,
+        )
+        .within(0.1, 60.0),
+    );
     if let Some([alone, shared]) = outstanding_of_first(records, "aggregate") {
         found.push(
             Finding::number(
@@ -100,6 +109,25 @@ pub(super) fn joining(records: &[RunRecord]) -> Option<Vec<Finding>> {
         );
     }
     Some(found)
+}
+
+/// Figure 10 with a window that the gateway finds itself (`fig10-auto`).
+pub(super) fn joining_auto(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let connects = mean(&set_ups(records, "auto", "second"))?;
+    Some(vec![
+        Finding::number(
+            "Fig. 10, auto: Jain's index while both run",
+            "fair",
+            shared_fairness(records, "auto")?,
+            Unit::None,
+        )
+        .at_least(0.95)
+        .because(format!(
+            "the second flow's connection takes {}, its 50 kB {}",
+            seconds(connects),
+            seconds(mean(&transfers_of(records, "auto", "second"))?)
+        )),
+    ])
 }
 
 #[cfg(test)]
@@ -132,6 +160,8 @@ mod tests {
         };
         assert!(holds(&with(0.5, 4.0, 31.0), "Fig. 10"));
         assert!(!holds(&with(0.5, 16.0, 31.0), "connection") && !holds(&with(0.5, 4.0, 44.0), "50 kB"));
+        assert!(holds(&found(joining_auto, &[two(Some("auto"), 0.5, 4.0, 31.0)]), "auto"));
+        assert!(!holds(&found(joining_auto, &[two(Some("auto"), 0.1, 4.0, 31.0)]), "auto"));
         assert!(!holds(&with(0.1, 4.0, 31.0), "Jain") && !holds(&with(0.1, 4.0, 31.0), "outstanding"));
     }
 
