@@ -130,7 +130,11 @@ impl World {
             sack_permitted: terms & 32 != 0,
             timestamps: (terms & 64 != 0).then_some(Timestamps { val: 1_000, ecr: 0 }),
             // Agreed on only by an endpoint that has it, too.
-            unknown: if rest % 2 == 0 { RateOption::Offered.to_options() } else { UnknownOptions::new() },
+            unknown: if rest.is_multiple_of(2) {
+                RateOption::Offered.to_options()
+            } else {
+                UnknownOptions::new()
+            },
             ..TcpOptions::default()
         };
         let id = active.then(|| host.connect(now, path, config.clone()).expect("a free path"));
