@@ -1,6 +1,13 @@
 //! Records of runs that never were, to see what findings say of them.
 use shorthaul_observe::{Finding, FlowOutcome, Outcome, RunRecord, TimeSeries, Verdict};
-use shorthaul_scenario::{Metric, Series};
+use shorthaul_scenario::{Metric, Series, Study};
+
+/// A study of which nothing is looked at but that it is one.
+pub(crate) fn study() -> Study {
+    let text = "duration = \"1 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
+                flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
+    Study::from_toml("s.toml", text).unwrap()
+}
 
 /// A run of a case, with nothing measured.
 pub(crate) fn run(case: Option<&str>, values: &[(&str, &str)]) -> RunRecord {

@@ -319,13 +319,7 @@ fn ack_regulator(one: &Runs) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Having, holds, run};
-
-    fn study() -> Study {
-        let text = "duration = \"1 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
-                    flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
-        Study::from_toml("s.toml", text).unwrap()
-    }
+    use crate::testing::{Having, holds, run, study};
 
     /// A run of a case over a wired delay with so many flows; path-tail's windows are as it has them.
     fn of(case: &str, delay: &str, flows: usize, metrics: &[(Metric, f64)]) -> RunRecord {

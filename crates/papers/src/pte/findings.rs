@@ -459,14 +459,8 @@ fn most(records: &[RunRecord], case: &str, metric: Metric) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Having, holds, run};
+    use crate::testing::{Having, holds, run, study};
     use shorthaul_observe::Verdict;
-
-    fn study() -> Study {
-        let text = "duration = \"1 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
-                    flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
-        Study::from_toml("s.toml", text).unwrap()
-    }
 
     fn copies(with: f64, without: f64, timeouts: [f64; 2]) -> Vec<RunRecord> {
         [("with", with, timeouts[0]), ("without", without, timeouts[1])]
