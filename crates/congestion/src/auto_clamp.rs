@@ -112,6 +112,8 @@ const DOUBT: Duration = Duration::from_secs(60);
 const CONFIRM_DOUBTED: Duration = Duration::from_secs(2);
 /// After how many round trips a path in doubt is confirmed, if that is later.
 const DOUBTED_ROUND_TRIPS: u32 = 16;
+/// What is sent first after silence is no more than this many times the window that the path asked for before.
+const FIRST: u64 = 2;
 /// How many rounds the beginning lasts after silence.
 const BEGINNING: u32 = 2;
 /// The rounds of a drained window before its round trips are the path's own.
@@ -172,8 +174,12 @@ pub struct AutoClamp {
     base: MinFilter,
     mss: u64,
     window: u64,
-    /// The least window for what is sent first after silence.
+    /// The least window for what is sent first after silence, as far as the path is not known to be narrower.
     first: u64,
+    /// What the path asks for.
+    target: u64,
+    /// What it asked for when the window, and not the data, last limited a round.
+    filled_target: u64,
     /// The last round in which `first` holds.
     begun_until: u32,
     /// The link was never full yet: the window doubles each round.
@@ -259,6 +265,8 @@ impl AutoClamp {
             base: MinFilter::default(),
             mss: u64::from(mss.max(1)),
             first: initial,
+            target: MAX_WINDOW,
+            filled_target: MAX_WINDOW,
             begun_until: BEGINNING,
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
             starting: true,
@@ -350,8 +358,14 @@ impl AutoClamp {
         self.connections = connections as u64;
         self.first = first.min(MAX_WINDOW);
         if self.is_beginning() {
-            self.window = self.window.max(self.first);
+            self.window = self.window.max(self.first());
         }
+    }
+
+    /// The least window for what is sent first after silence. A path that is known needs no more than it carries: twice, for it may
+    /// carry more by now.
+    fn first(&self) -> u64 {
+        self.first.min(self.filled_target.saturating_mul(FIRST))
     }
 
     /// Whether what was sent first after silence is not delivered yet.
@@ -584,6 +598,7 @@ impl AutoClamp {
             0
         };
         if limited {
+            self.filled_target = self.target;
             self.watch_round(now, mean, min_rtt);
         }
         let looks = limited && self.is_time_to_look(mean, unqueued);
@@ -670,7 +685,8 @@ impl AutoClamp {
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
-            let first = if self.is_beginning() { self.first } else { 0 };
+            self.target = target;
+            let first = if self.is_beginning() { self.first() } else { 0 };
             let least = each.max(FLOOR * self.mss).max(first);
             self.at_least = target < least;
             // Acknowledgments that have waited come together: half of what both say is the same.
@@ -708,6 +724,7 @@ impl AutoClamp {
         self.longer = 0;
         self.under_load = UnderLoad::default();
         self.recent = RecentMax::new();
+        self.filled_target = MAX_WINDOW;
         // The window is what it was, before it was drained if it was, until it shows what the link carries now.
         if let Phase::Drain { before, .. } = self.phase {
             self.window = self.window.max(before);

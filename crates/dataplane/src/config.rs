@@ -103,6 +103,13 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Name(String);
 
+/// A connection with less than this for both directions stands still.
+const LEAST_MEMORY: Bytes = Bytes(64 << 10);
+/// The table of so many flows alone takes half a gigabyte.
+const MOST_FLOWS: usize = 1 << 24;
+/// A longer file is none of ours.
+const LONGEST_FILE: u64 = 4 << 20;
+
 /// Bounds on what is held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -111,15 +118,31 @@ pub struct Memory {
     /// less.
     #[serde(deserialize_with = "per_flow", skip_serializing_if = "Option::is_none")]
     pub per_flow: Option<Bytes>,
-    /// In all.
+    /// In all: at least 64 KiB.
     pub total: Bytes,
-    /// Flows at once.
-    #[schemars(range(min = 1))]
+    /// Flows at once: at most 16,777,216.
+    #[schemars(range(min = 1, max = 16777216))]
     pub max_flows: usize,
     /// A connection that is split and says nothing for this long takes a fraction of its memory until it goes on.
     #[serde(with = "shorthaul_types::serde_duration")]
     #[schemars(with = "schema::Duration")]
     pub put_away: Duration,
+}
+
+impl Memory {
+    fn check(&self) -> Result<(), ConfigError> {
+        let value = |key, why: String| Err(ConfigError::Value { key, why });
+        if self.total < LEAST_MEMORY {
+            let why = format!("{} carries no connection; write {LEAST_MEMORY} or more", self.total);
+            return value("total", why);
+        }
+        if self.max_flows > MOST_FLOWS {
+            let why =
+                format!("{} is more than a gateway has room for, which is {MOST_FLOWS}", self.max_flows);
+            return value("max_flows", why);
+        }
+        Ok(())
+    }
 }
 
 impl Default for Config {
@@ -291,8 +314,13 @@ impl Config {
     /// # Errors
     /// Says which line and key are wrong, and what would be right.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::Unreadable { path: path.into(), error })?;
+        let unreadable = |error| ConfigError::Unreadable { path: path.into(), error };
+        let length = std::fs::metadata(path).map_err(unreadable)?.len();
+        if length > LONGEST_FILE {
+            let why = format!("it has {length} bytes, and no configuration is longer than {LONGEST_FILE}");
+            return Err(unreadable(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why)));
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
         toml::from_str(&text).map_err(|error| ConfigError::Malformed { path: path.into(), error })
     }
 
@@ -427,6 +455,7 @@ impl Config {
     pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
         let value = |key, why: String| Err(ConfigError::Value { key, why });
         self.check_interfaces()?;
+        self.memory.check()?;
         let policies = match self.policies().resolve([None; 2]) {
             Ok(policies) => policies,
             Err(PolicyError { policy: None, key, why }) => return value(key, why),
@@ -639,6 +668,8 @@ mod tests {
             ),
             ("[memory]\nper_flow = \"4 MiB\"\ntotal = \"2 MiB\"\n", ["per_flow:", "`total`"]),
             ("[memory]\nmax_flows = 0\n", ["max_flows:", "at least 1"]),
+            ("[memory]\nmax_flows = 4294967296\n", ["max_flows:", "16777216"]),
+            ("[memory]\ntotal = \"0 B\"\n", ["total:", "65.5 kB"]),
             ("idle_timeout = \"0 s\"\n", ["idle_timeout:", "7440 s"]),
             ("[aggregate]\nprefix_v4 = 33\n", ["prefix_v4:", "0 to 32"]),
             (

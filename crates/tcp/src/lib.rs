@@ -61,5 +61,5 @@ pub use rate_report::{Arrival, RateMeter, RateReporting, UnknownRateReporting};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
 pub use scoreboard::{Record, Scoreboard, Transmitted};
-pub use sender::{Ack, Momentum, Outgoing, Sender, SenderConfig, SenderStats};
+pub use sender::{Ack, Momentum, Outgoing, Sender, SenderConfig, SenderStats, SentBefore};
 pub use timers::Timers;

@@ -31,6 +31,12 @@ pub trait LossDetector: Debug + Send {
     /// Something happened at the sender.
     fn on_event(&mut self, flight: &Flight, board: &Scoreboard, event: Event);
 
+    /// A congestion manager asks for a probe, whose timer is the manager's. Says whether one is due now.
+    fn ask_probe(&mut self, flight: &Flight, board: &Scoreboard) -> bool {
+        let _ = (flight, board);
+        false
+    }
+
     /// The range of a probe that leaves now, whatever window and pace say. Each due probe is given once.
     fn poll_probe(&mut self, flight: &Flight, board: &Scoreboard) -> Option<Range<u64>> {
         let _ = (flight, board);

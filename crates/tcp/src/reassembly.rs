@@ -50,6 +50,11 @@ impl Reassembly {
         self.held.as_ref()?.range_at(offset)
     }
 
+    /// Where the last range ends.
+    pub fn end(&self) -> Option<u64> {
+        self.held.as_ref()?.ranges.last_key_value().map(|(_, &end)| end)
+    }
+
     /// The ranges for a SACK option: the one that grew last comes first.
     pub fn recent_ranges(&self) -> ArrayVec<(u64, u64), 4> {
         let mut out = ArrayVec::new();

@@ -288,11 +288,10 @@ impl Receiver {
             self.ack_now = true;
         }
         let end = offset + payload.len() as u64;
-        if let Some(known) = self.fin {
-            // Nothing follows a FIN, and a FIN does not move.
-            payload.truncate(known.saturating_sub(offset) as usize);
-        } else if fin {
-            self.fin = Some(end);
+        if self.is_finished() {
+            payload.truncate(0); // nothing follows a FIN
+        } else {
+            self.note_fin(end, fin);
         }
         let before = self.next;
         if offset == self.next && self.reassembly.is_empty() {
@@ -316,6 +315,18 @@ impl Receiver {
         let new = self.next - before;
         self.schedule_ack(now, new, push);
         new
+    }
+
+    /// A segment ends at `end`, perhaps with a FIN. One that came early may be forged, and ends nothing before all until there has come: it is
+    /// contradicted by whatever lies behind it.
+    fn note_fin(&mut self, end: u64, fin: bool) {
+        if self.fin.is_some_and(|known| end > known) {
+            self.fin = None;
+        }
+        let is_contradicted = self.reassembly.end().is_some_and(|held| held > end);
+        if fin && !is_contradicted && self.fin.is_none_or(|known| end < known) {
+            self.fin = Some(end);
+        }
     }
 
     fn schedule_ack(&mut self, now: Time, new: u64, push: bool) {
@@ -400,17 +411,16 @@ impl Receiver {
         self.edge.saturating_sub(self.ack())
     }
 
-    /// The SACK blocks to send: a D-SACK first (RFC 2883), then what grew last.
+    /// The SACK blocks to send: a D-SACK first (RFC 2883), then what grew last. A FIN that came early counts with the data before it, as in
+    /// Linux: whoever sent it last learns that it has arrived.
     pub fn sack_ranges(&self) -> ArrayVec<(u64, u64), 4> {
-        let mut ranges = ArrayVec::new();
-        if let Some(duplicate) = self.duplicate {
-            ranges.push(duplicate);
-        }
-        for range in self.reassembly.recent_ranges() {
-            if ranges.is_full() {
-                break;
-            }
-            ranges.push(range);
+        let early_fin = self.fin.filter(|&fin| fin > self.next);
+        let with_fin = |(left, right)| (left, right + u64::from(early_fin == Some(right)));
+        let grown = self.reassembly.recent_ranges().into_iter().map(with_fin);
+        let mut ranges: ArrayVec<_, 4> = self.duplicate.into_iter().chain(grown).take(4).collect();
+        if let Some(fin) = early_fin.filter(|fin| ranges.iter().all(|&(_, right)| right != fin + 1)) {
+            // The data before it is missing.
+            let _ = ranges.try_push((fin, fin + 1));
         }
         ranges
     }

@@ -185,6 +185,29 @@ impl Scoreboard {
         })
     }
 
+    /// Bytes that were last sent before `before` and are neither delivered nor believed lost, counted until they are more than `enough`.
+    pub fn in_flight_before(&mut self, before: Time, enough: u64) -> u64 {
+        let (mut bytes, mut settled) = (0, 0);
+        'sent: for &(transmission, start, end) in &self.order {
+            let own =
+                self.records.range(start..end).filter(|(_, record)| record.transmission == transmission);
+            for (at, record) in own.filter(|(_, record)| !record.sacked && !record.lost) {
+                if record.sent.sent_at() >= before || bytes > enough {
+                    break 'sent;
+                }
+                bytes += record.end - at;
+            }
+            settled += usize::from(bytes == 0);
+        }
+        self.order.drain(..settled); // nobody asks for them again
+        bytes
+    }
+
+    /// Whether `at` lies within a segment, which is not SACKed.
+    pub fn is_within_segment(&self, at: u64) -> bool {
+        self.segment_around(at).is_some()
+    }
+
     /// Another process had sent all below this offset: it counts as retransmitted when it is sent, and its acknowledgments may be of the
     /// earlier transmission (Karn's algorithm, RFC 6298 §3).
     pub fn set_sent_before(&mut self, offset: u64) {

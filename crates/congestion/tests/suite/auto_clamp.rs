@@ -314,3 +314,35 @@ fn a_path_that_is_longer_under_load_is_filled_and_a_queue_is_not_taken_for_one()
         assert!(looking.settled < 1.25 * blind.settled, "{rate} bit/s: {} s", looking.settled);
     }
 }
+
+/// 3 Mbit/s over 50 ms are 13 segments, which six connections that begin after silence would fill five times over. Where the link was never
+/// full, nothing is known, and each begins as it would by itself (RFC 6928).
+#[test]
+fn what_begins_after_silence_is_no_more_than_twice_what_a_known_path_asked_for() {
+    let begins = |is_known: bool| {
+        let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 };
+        let mut clamp = AutoClamp::new(Time::ZERO, config);
+        let (mut now, mut free, mut flight) = (0, 0u64, VecDeque::new());
+        while is_known && now < 5000 * MS {
+            while (flight.len() as u64 + 1) * MSS <= clamp.window() {
+                clamp.on_send(Time::from_nanos(now), flight.len() as u64 * MSS);
+                free = free.max(now) + MSS * 8 * 1000 / 3;
+                flight.push_back((free + 50 * MS, now));
+            }
+            clamp.on_full();
+            let (at, sent) = flight.pop_front().unwrap();
+            now = at;
+            let rtt = Some(std::time::Duration::from_nanos(now - sent));
+            let (now, sent_at) = (Time::from_nanos(now), Time::from_nanos(sent));
+            clamp.on_delivery(Delivery { now, bytes: MSS, sent_at, rtt });
+        }
+        let before = clamp.window() / MSS;
+        clamp.on_send(Time::from_nanos(now + 2000 * MS), 0);
+        clamp.set_connections(6, 60 * MSS);
+        (before, clamp.window() / MSS)
+    };
+    let (before, known) = begins(true);
+    assert!((12..=20).contains(&before), "{before}");
+    assert!((before + 1..=2 * before + 1).contains(&known), "{known} after {before}");
+    assert_eq!(begins(false).1, 60);
+}

@@ -6,7 +6,7 @@ mod tail_probe;
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
 use super::part::Parts;
-use super::skipack::SkipackLog;
+use super::skipack::{SkipackLog, Skipped};
 use super::stride::Turn;
 use super::window::SharedWindow;
 use super::window_share::{Situation, moved};
@@ -18,6 +18,7 @@ use core::time::Duration;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
+use tail_probe::TailProbe;
 
 /// By how much longer than RFC 6298 says the timer runs where the window is found, at most; and by no more than that time again.
 const SPARED: Duration = Duration::from_secs(2);
@@ -48,7 +49,7 @@ pub(crate) enum Expired {
     Look,
     /// The retransmission timer: a connection is to be chosen that probes the link.
     Probe,
-    /// A tail loss probe is due: a connection is to be chosen that sends something new.
+    /// A tail loss probe is due: a connection is to be chosen that sends something new, or, where nobody has any, its last segment again.
     TailProbe,
     /// Silent connections are to be asked again.
     Ask,
@@ -82,8 +83,7 @@ pub(crate) struct Aggregate {
     /// When the link was last back from a stall.
     back_at: Time,
     pub rto_at: Option<Time>,
-    /// When a tail loss probe is due.
-    tail_probe_at: Option<Time>,
+    tail_probe: TailProbe,
     pace_at: Option<Time>,
     /// How late timers are served.
     late: Duration,
@@ -130,7 +130,7 @@ impl Aggregate {
             stalled_at: Time::ZERO,
             back_at: Time::ZERO,
             rto_at: None,
-            tail_probe_at: None,
+            tail_probe: TailProbe::default(),
             pace_at: None,
             late: Duration::ZERO,
             unsplit: UnderWay::default(),
@@ -367,6 +367,7 @@ impl Aggregate {
             self.on_unsplit_through(now, sent_at);
         }
         self.fed_at = now;
+        self.tail_probe.on_answer();
         let of_window = feedback.delivered as f64 / self.window() as f64;
         let of_nearest = rtt.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
         self.measured = of_nearest.or(self.measured);
@@ -425,7 +426,7 @@ impl Aggregate {
     pub fn settle_timer(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.log.clear();
-            self.tail_probe_at = None;
+            self.tail_probe.disarm();
             if self.stall.is_none() {
                 self.rto_at = None;
             }
@@ -576,14 +577,13 @@ impl Aggregate {
         if let Some(part) = self.parts.get_mut(part) {
             part.rate.on_send(now, bytes, AVERAGED);
         }
+        self.on_last_sent(now);
     }
 
-    /// A connection that has something in the log that others' deliveries show to be lost, with the time
-    /// before which it was sent.
-    pub fn next_skipped(&mut self, now: Time) -> Option<(u32, Time)> {
+    /// A connection that has something in the log that others' deliveries show to be lost.
+    pub fn next_skipped(&mut self, now: Time) -> Option<Skipped> {
         // What arrives late was not sent late: nothing is missed before what waited has been looked at.
-        let before = self.log.lost_before(now, self.rack_rtt()? + self.late)?;
-        self.log.pop_before(before).map(|slot| (slot, before))
+        self.log.pop_lost(now, self.rack_rtt()? + self.late)
     }
 
     /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections), and what the farthest host may be
@@ -596,7 +596,7 @@ impl Aggregate {
     pub fn deadline(&self) -> Option<Time> {
         let skipack =
             self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
-        [self.rto_at, self.tail_probe_at, self.pace_at, self.ask_at, skipack, self.look_at]
+        [self.rto_at, self.tail_probe.at(), self.pace_at, self.ask_at, skipack, self.look_at]
             .into_iter()
             .flatten()
             .min()

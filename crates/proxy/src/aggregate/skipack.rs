@@ -11,17 +11,40 @@ use shorthaul_types::Time;
 
 /// How often a transmission is skipped before it is retransmitted.
 const SKIPS: usize = 3;
+/// By this part of a round trip what was sent first may arrive later (RACK.reo_wnd, RFC 8985 §6.2).
+const REORDERING: u32 = 4;
 /// The longest that a peer is expected to delay an acknowledgment (RFC 8985 §7.2, WCDelAckT). On GPRS three
 /// segments take longer than that; on faster links, a segment alone would be taken for lost while its
-/// acknowledgment is only delayed.
+/// acknowledgment is only delayed. Two that arrive are acknowledged at once.
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// What was sent and is not known to be settled, in the order of sending.
 #[derive(Debug, Default)]
 pub(crate) struct SkipackLog {
     sent: VecDeque<(Time, u32)>,
+    /// Of these the acknowledgments may still come.
+    kept: VecDeque<(Time, u32)>,
     /// When the newest things were sent that acknowledgments delivered, newest first.
     newest: [Option<Time>; SKIPS],
+}
+
+/// A connection that has sent something that others' deliveries show to be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    /// Its slot.
+    pub slot: u32,
+    /// All that it sent before this time, and that is not acknowledged, is lost.
+    pub before: Time,
+    /// Its acknowledgment was waited for as long as one may be delayed.
+    pub is_overdue: bool,
+    sent: Time,
+}
+
+impl Skipped {
+    /// Whether it was sent less than a round trip of this length ago, and by how much packets are reordered.
+    pub fn is_too_early(&self, now: Time, rtt: Duration) -> bool {
+        now < self.sent + rtt + rtt / REORDERING
+    }
 }
 
 impl SkipackLog {
@@ -46,29 +69,51 @@ impl SkipackLog {
         self.newest[SKIPS - 1]
     }
 
-    /// What was sent before this time, and is not acknowledged, is lost, where round trips take `rtt`.
-    pub fn lost_before(&self, now: Time, rtt: Duration) -> Option<Time> {
-        let latest_answer = rtt + DELAYED_ACK;
-        let aged = now.as_nanos().checked_sub(latest_answer.as_nanos() as u64).map(Time::from_nanos)?;
+    /// What was sent before this time was skipped, and not answered within `wait`.
+    fn lost_before(&self, now: Time, wait: Duration) -> Option<Time> {
+        let aged = now.as_nanos().checked_sub(wait.as_nanos() as u64)?;
         // All of that time must have passed.
-        let aged = Time::from_nanos(aged.as_nanos() + 1);
-        self.skipped_before().map(|skipped| skipped.min(aged))
+        self.skipped_before().map(|skipped| skipped.min(Time::from_nanos(aged + 1)))
     }
 
-    /// A connection that sent something before `lost`, and leaves the log with it.
-    pub fn pop_before(&mut self, lost: Time) -> Option<u32> {
-        self.sent.pop_front_if(|(sent, _)| *sent < lost).map(|(_, flow)| flow)
+    /// The next connection that sent something that is lost, where round trips take `rtt`. It leaves the log, unless it is
+    /// [kept](SkipackLog::keep).
+    pub fn pop_lost(&mut self, now: Time, rtt: Duration) -> Option<Skipped> {
+        let overdue = self.lost_before(now, rtt + DELAYED_ACK);
+        let skipped = self.lost_before(now, rtt + rtt / REORDERING);
+        let of = |log: &mut VecDeque<(Time, u32)>, before: Time, is_overdue| {
+            let (sent, slot) = log.pop_front_if(|(sent, _)| *sent < before)?;
+            Some(Skipped { slot, before, is_overdue, sent })
+        };
+        let kept = overdue.and_then(|before| of(&mut self.kept, before, true));
+        kept.or_else(|| {
+            let before = skipped?;
+            let is_overdue = |sent: Time| overdue.is_some_and(|overdue| sent < overdue);
+            of(&mut self.sent, before, false)
+                .map(|skipped| Skipped { is_overdue: is_overdue(skipped.sent), ..skipped })
+        })
+    }
+
+    /// What was said to be lost is a segment alone, or was sent to a host that is farther away: it is lost when no acknowledgment is delayed for so
+    /// long.
+    pub fn keep(&mut self, skipped: Skipped) {
+        self.kept.push_back((skipped.sent, skipped.slot));
     }
 
     /// When something more will be lost if nothing else happens.
     pub fn deadline(&self, rtt: Duration) -> Option<Time> {
-        let (sent, _) = self.sent.front()?;
-        (*sent < self.skipped_before()?).then(|| *sent + rtt + DELAYED_ACK)
+        let skipped = self.skipped_before()?;
+        let of = |log: &VecDeque<(Time, u32)>, wait| {
+            log.front().filter(|(sent, _)| *sent < skipped).map(|(sent, _)| *sent + wait)
+        };
+        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, rtt + DELAYED_ACK)];
+        all.into_iter().flatten().min()
     }
 
     /// Nothing is outstanding.
     pub fn clear(&mut self) {
         self.sent.clear();
+        self.kept.clear();
     }
 }
 
@@ -92,22 +137,28 @@ mod tests {
         }
         log.on_ack(ms(1));
         log.on_ack(ms(2));
-        assert_eq!(log.lost_before(ms(2000), RTT), None);
+        assert_eq!(log.pop_lost(ms(2000), RTT), None);
         log.on_ack(ms(3));
-        assert_eq!(log.lost_before(ms(2000), RTT), Some(ms(1)));
-        assert_eq!(log.pop_before(ms(1)), Some(0));
-        assert_eq!(log.pop_before(ms(1)), None, "what was sent at the same time is not before");
+        let lost = log.pop_lost(ms(2000), RTT).unwrap();
+        assert_eq!((lost.slot, lost.before, lost.is_overdue), (0, ms(1), true));
+        assert_eq!(log.pop_lost(ms(2000), RTT), None, "what was sent at the same time is not before");
     }
 
     #[test]
-    fn an_acknowledgment_that_may_be_delayed_is_waited_for() {
+    fn one_that_may_be_delayed_is_waited_for_and_another_no_longer_than_packets_are_reordered() {
         let mut log = SkipackLog::default();
         (0..4).for_each(|t| log.on_send(ms(t), t as u32));
         (1..4).for_each(|t| log.on_ack(ms(t)));
-        let deadline = log.deadline(RTT).unwrap();
-        assert_eq!(deadline, ms(300));
-        assert!(log.lost_before(ms(299), RTT).is_none_or(|before| before <= ms(0)));
-        assert!(log.lost_before(deadline, RTT).unwrap() > ms(0));
+        assert_eq!(log.deadline(RTT), Some(ms(125)));
+        assert_eq!(log.pop_lost(ms(124), RTT), None);
+        let lost = log.pop_lost(ms(125), RTT).unwrap();
+        assert_eq!((lost.slot, lost.is_overdue), (0, false));
+        log.keep(lost);
+        assert_eq!(log.deadline(RTT), Some(ms(300)));
+        assert_eq!(log.pop_lost(ms(299), RTT), None);
+        let lost = log.pop_lost(ms(300), RTT).unwrap();
+        assert_eq!((lost.slot, lost.is_overdue), (0, true));
+        assert_eq!(log.deadline(RTT), None);
     }
 
     proptest! {
@@ -121,7 +172,7 @@ mod tests {
                 log.on_ack(ms(sent));
                 skipped[..sent as usize].iter_mut().for_each(|count| *count += 1);
             }
-            let before = log.lost_before(ms(10_000), RTT).unwrap_or(Time::ZERO);
+            let before = log.lost_before(ms(10_000), RTT + DELAYED_ACK).unwrap_or(Time::ZERO);
             for (sent, count) in skipped.iter().enumerate() {
                 prop_assert_eq!(ms(sent as u64) < before, *count >= 3, "sent at {} ms, skipped {}", sent, count);
             }

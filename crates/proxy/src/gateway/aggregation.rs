@@ -7,6 +7,7 @@ use crate::aggregate::{Aggregate, Expired, Member, Source, Uplink};
 use crate::custody::GroupMomentum;
 use crate::split_flow::{Budget, SplitFlow};
 use alloc::vec::Vec;
+use shorthaul_tcp::SentBefore;
 use shorthaul_types::{Deadline, Time};
 use shorthaul_wire::TxBatch;
 
@@ -112,15 +113,32 @@ impl Gateway {
         loop {
             let Gateway { access, table, .. } = self;
             let Some(aggregate) = access.aggregate_mut(group) else { return };
-            let Some((index, before)) = aggregate.next_skipped(now) else { return };
+            let Some(skipped) = aggregate.next_skipped(now) else { return };
+            let index = skipped.slot;
             let Some((flow, member)) = table.aggregated(index) else { continue };
             let Some(mut served) = access.served(member.host).filter(|served| served.host.group == group)
             else {
                 continue;
             };
             let Some(sender) = flow.managed_sender_mut() else { continue };
+            let may_come = match sender.sent_before(skipped.before) {
+                SentBefore::Nothing => continue,
+                SentBefore::OneSegment => true,
+                // While the queue of the link still grows with the window, what is sent again at once is lost in it as well.
+                SentBefore::More if !served.aggregate.window.is_found() => true,
+                // Behind one address there may be several hosts, of which one is farther away.
+                SentBefore::More => {
+                    let rtt = sender.rtt();
+                    let own = rtt.srtt().max(rtt.latest());
+                    own.is_none_or(|own| skipped.is_too_early(now, own))
+                }
+            };
+            if may_come && !skipped.is_overdue {
+                served.aggregate.log.keep(skipped);
+                continue;
+            }
             if let Some(grant) = sender.grant_mut() {
-                grant.lost_before = Some(before);
+                grant.lost_before = Some(skipped.before);
             }
             let in_flight = sender.in_flight();
             sender.on_others_delivered(now);
@@ -214,7 +232,7 @@ impl Gateway {
                 Expired::Probe => self.probe(now, group),
                 Expired::TailProbe => {
                     self.repair_skipped(now, group);
-                    self.probe_tail(group);
+                    self.probe_tail(now, group);
                 }
                 Expired::Ask => self.ask_silent(now, group),
                 // Nobody has answered for a quarter of an hour.
@@ -229,18 +247,29 @@ impl Gateway {
         }
     }
 
-    /// One connection sends something new, if there is any that its receiver takes.
-    fn probe_tail(&mut self, group: u32) {
+    /// One connection sends something new, if there is any that its receiver takes, or the last segment that it sent again: the one that has waited
+    /// for an answer for the longest.
+    fn probe_tail(&mut self, now: Time, group: u32) {
         let members = self.access.members_of(group);
         let Gateway { access, table, .. } = self;
-        let has_news = |index: &u32| {
-            let found = table.aggregated(*index).filter(|(_, member)| !member.is_silent());
-            found.and_then(|(flow, _)| flow.managed_sender()).is_some_and(|sender| sender.sendable() > 0)
+        let waits_since = |&index: &u32| {
+            let (flow, _) = table.aggregated(index).filter(|(_, member)| !member.is_silent())?;
+            let sender = flow.managed_sender()?;
+            match sender.sendable() {
+                0 => Some((sender.oldest_in_flight()?, index)),
+                _ => Some((Time::ZERO, index)),
+            }
         };
-        if let (Some(index), Some(aggregate)) =
-            (members.into_iter().find(has_news), access.aggregate_mut(group))
+        let mut waiting: Vec<_> = members.iter().filter_map(waits_since).collect();
+        waiting.sort_unstable();
+        let asks = |&(_, index): &(Time, u32)| {
+            let sender = table.aggregated(index).and_then(|(flow, _)| flow.managed_sender_mut());
+            sender.is_some_and(|sender| sender.sendable() > 0 || sender.on_manager_tail_probe(now))
+        };
+        if let (Some((_, index)), Some(aggregate)) =
+            (waiting.into_iter().find(asks), access.aggregate_mut(group))
         {
-            aggregate.probe_tail_with(index);
+            aggregate.probe_tail_with(now, index);
         }
     }
 

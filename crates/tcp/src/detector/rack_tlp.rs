@@ -51,6 +51,10 @@ impl LossDetector for RackTlp {
         }
     }
 
+    fn ask_probe(&mut self, flight: &Flight, board: &Scoreboard) -> bool {
+        self.probe.ask(flight, board)
+    }
+
     fn poll_probe(&mut self, flight: &Flight, board: &Scoreboard) -> Option<Range<u64>> {
         self.probe.poll(flight, board)
     }

@@ -60,13 +60,20 @@ impl TailLossProbe {
         self.unanswered = None;
     }
 
+    /// Whether a probe could tell anything (§7.2).
+    fn could_tell(&self, flight: &Flight, board: &Scoreboard) -> bool {
+        flight.phase == Phase::Open && board.sacked() == 0 && self.unanswered.is_none() && !board.is_empty()
+    }
+
+    /// A probe is due, by the timer of a congestion manager, if it could tell anything. Says so.
+    pub fn ask(&mut self, flight: &Flight, board: &Scoreboard) -> bool {
+        self.due = self.could_tell(flight, board);
+        self.due
+    }
+
     /// Starts the timer (§7.2, TLP_calc_PTO), where a probe could tell anything.
     pub fn arm(&mut self, flight: &Flight, board: &Scoreboard) {
-        let wanted = flight.phase == Phase::Open
-            && board.sacked() == 0
-            && self.unanswered.is_none()
-            && !board.is_empty();
-        self.at = wanted.then(|| {
+        self.at = self.could_tell(flight, board).then(|| {
             let mut timeout = flight.srtt.map_or(Duration::from_secs(1), |srtt| srtt * 2);
             if board.in_flight() <= flight.mss {
                 timeout += WORST_DELAYED_ACK;

@@ -135,7 +135,7 @@ impl Sender {
 
     /// Books what the acknowledgment covers.
     fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
-        let Sender { board, rate, detector, rtt, snd, options, manager, .. } = self;
+        let Sender { board, rate, detector, rtt, snd, options, manager, queue, fin, .. } = self;
         let (una, min_rtt) = (snd.una, manager.min_rtt(rtt.min_rtt()));
         let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
@@ -181,6 +181,9 @@ impl Sender {
         board.acknowledge(ack.ack, &mut on_delivered);
         if options.sack {
             for &(left, right) in ack.sack {
+                // Not every receiver counts a FIN that came with the last segment.
+                let with_fin = *fin && right == queue.end() && board.is_within_segment(right);
+                let right = right + u64::from(with_fin);
                 if left >= ack.ack && right <= snd.nxt {
                     board.sack(left, right, &mut on_delivered);
                 }

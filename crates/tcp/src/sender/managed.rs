@@ -3,6 +3,17 @@ use super::{Sender, State};
 use crate::congestion_manager::Grant;
 use shorthaul_types::Time;
 
+/// What is on its way of what a sender sent before some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentBefore {
+    /// All of it was acknowledged, or is believed lost.
+    Nothing,
+    /// No more than a segment: its acknowledgment may be delayed (RFC 5681 §4.2).
+    OneSegment,
+    /// More than a segment.
+    More,
+}
+
 impl Sender {
     /// What its congestion manager and it tell each other; `None` for a sender that manages itself.
     pub fn grant_mut(&mut self) -> Option<&mut Grant> {
@@ -12,6 +23,16 @@ impl Sender {
     /// When the oldest of the bytes in flight were last sent; `None` if nothing is in flight.
     pub fn oldest_in_flight(&self) -> Option<Time> {
         self.board.oldest_in_flight()
+    }
+
+    /// What is on its way of what was sent before this time.
+    pub fn sent_before(&mut self, before: Time) -> SentBefore {
+        let segment = self.segment.bytes();
+        match self.board.in_flight_before(before, segment) {
+            0 => SentBefore::Nothing,
+            bytes if bytes <= segment => SentBefore::OneSegment,
+            _ => SentBefore::More,
+        }
     }
 
     /// Whether there is something to send, be it new or lost. It may be that the peer has no room for it.
@@ -69,6 +90,12 @@ impl Sender {
     /// The manager has learned of more losses ([`Grant::lost_before`]): looks for them, and repairs them.
     pub fn on_others_delivered(&mut self, now: Time) {
         self.find_losses(now, None);
+    }
+
+    /// The manager's own timer of a tail loss probe (RFC 8985 §7) has expired: a segment of new data is to leave next, or the last one again,
+    /// if that could tell anything. Says whether it will.
+    pub fn on_manager_tail_probe(&mut self, now: Time) -> bool {
+        self.ask_detector(now, |detector, flight, board| detector.ask_probe(flight, board))
     }
 
     /// The manager's retransmission timer has expired, and this sender is to find out whether the path still carries

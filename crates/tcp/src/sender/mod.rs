@@ -22,6 +22,7 @@ mod timers;
 mod undo;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
+pub use managed::SentBefore;
 pub use momentum::Momentum;
 
 use crate::congestion_manager::CongestionManager;

@@ -177,6 +177,33 @@ fn a_fin_ahead_of_a_gap_waits_for_what_is_missing() {
     assert!(t.receiver.is_finished());
 }
 
+/// Whoever guesses a sequence number within the window could end the stream there.
+#[test]
+fn a_fin_that_came_early_ends_nothing_that_data_goes_on_behind() {
+    let mut t = Trace::new(AckPolicy::Immediate);
+    t.fin(0, 501); // forged
+    t.bytes(1, 1, 1_000);
+    assert_eq!((t.queue.len(), t.receiver.is_finished()), (1_000, false));
+    t.bytes(2, 2_001, 1_000);
+    t.fin(3, 1_501); // behind it there is data already
+    t.fin(3, 9_001); // and here there is none
+    t.fin(4, 3_001); // the sender's own
+    t.bytes(5, 1_001, 1_000);
+    assert_eq!((t.queue.len(), t.receiver.is_finished()), (3_000, true));
+}
+
+#[test]
+fn a_fin_that_came_early_is_sacked() {
+    let mut t = Trace::new(AckPolicy::Immediate);
+    t.bytes(0, 2_001, 1_000);
+    t.fin(0, 3_001);
+    assert_eq!(t.acknowledge().2, [(2_001, 3_002)]);
+    let mut t = Trace::new(AckPolicy::Immediate);
+    t.bytes(0, 2_001, 500);
+    t.fin(0, 3_001);
+    assert_eq!(t.acknowledge().2, [(2_001, 2_501), (3_001, 3_002)], "what is before it is missing");
+}
+
 #[test]
 fn nothing_follows_a_fin() {
     let mut t = Trace::new(AckPolicy::Immediate);

@@ -128,7 +128,7 @@ impl Aggregate {
         if self.rto_at.is_none_or(|at| at > now) {
             return if self.tail_probe_is_due(now) { Expired::TailProbe } else { Expired::Look };
         }
-        self.tail_probe_at = None;
+        self.tail_probe.disarm();
         let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, probed_at: now });
         self.stalled_at = stall.since;
         stall.probes += 1;
