@@ -225,7 +225,7 @@ def cross():
 
 
 def picture():
-    lines = head("One CUBIC connection with 40 MB over 100 Mbit/s and 0.1 % of loss, by the delay of a link: a twelfth of the round trip", "4000 s", 20)
+    lines = head("One CUBIC connection with 40 MB over 100 Mbit/s and 0.1 % of loss, by the delay of a link: a twelfth of the round trip", "4000 s", 10)
     usual = scheme("cubic")
     lines += [
         "[hosts.source]", f"scheme = {usual}", "[hosts.sink]", f"scheme = {usual}", "",
@@ -294,17 +294,24 @@ STUDENT = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 9: 2.262, 19: 2.093
 
 
 def forecast(out):
-    """What `shorthaul plan` says of each cell of the matrix. Of bursts it is told how often they begin."""
+    """What `shorthaul plan` says of the cells: with the relays' buffers of the scenarios, and with those that it advises itself."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "plan.json").write_text(json.dumps(planned(["--buffer", WINDOW.replace(" ", "")])))
+    (out / "plan-advised.json").write_text(json.dumps(planned([])))
+
+
+def planned(buffers):
+    """What the planner says of each cell of the matrix. Of bursts it is told how often they begin."""
     found = []
     for mbit in SIZES:
         for rtt, loss, size, streams, ends in itertools.product(RTTS, LOSSES, SIZES[mbit], STREAMS, ("cubic", "bbr")):
             share = (LOSSES[loss] or 0) / (BURST if loss.endswith("bursts") else 1)
             asked = [PROGRAM, "plan", "--rtt", f"{rtt}ms", "--loss", f"{100 * share:g}%", "--rate", f"{mbit}Mbit/s"]
-            asked += ["--size", f"{size}MB", "--streams", str(streams), "--relays", "0..2", "--model", ends, "--min-gain", "1.1", "--json"]
+            asked += ["--size", f"{size}MB", "--streams", str(streams), "--relays", "0..2", "--model", ends, "--min-gain", "1.1", *buffers, "--json"]
             said = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
             ways = {way["relays"]: [way["seconds"], way["seconds_low"], way["seconds_high"], way["advised"]] for way in said["ways"]}
             found.append([mbit, rtt, loss, size, streams, ends, ways])
-    (out / "plan.json").write_text(json.dumps(found))
+    return found
 
 
 def runs(folder):
@@ -404,7 +411,11 @@ class Matrix:
     def __init__(self, out):
         self.runs = matrix(out)
         self.cells = sorted({cell[:-1] for cell in self.runs}, key=lambda c: (c[0], c[1], list(LOSSES).index(c[2]), *c[3:]))
-        self.plan = {tuple(cell): {int(n): way for n, way in ways.items()} for *cell, ways in json.loads((out / "plan.json").read_text())}
+        self.plan, self.advised = (self.planner(out / name) for name in ("plan.json", "plan-advised.json"))
+
+    @staticmethod
+    def planner(file):
+        return {tuple(cell): {int(n): way for n, way in ways.items()} for *cell, ways in json.loads(file.read_text())}
 
     def gains(self, cell):
         return {n: mean(gain(self.runs, cell, n)) for n in (1, 2)}
@@ -496,7 +507,6 @@ def matrix_tables(m):
 
 
 def errors(m):
-    rows = []
     kinds = [
         ("all", lambda c: True), ("CUBIC", lambda c: c[5] == "cubic"), ("BBR", lambda c: c[5] == "bbr"),
         ("1 connection", lambda c: c[4] == 1), ("4", lambda c: c[4] == 4), ("16", lambda c: c[4] == 16),
@@ -504,25 +514,27 @@ def errors(m):
         *((f"loss {loss}", lambda c, loss=loss: c[2] == loss) for loss in LOSSES),
         *((f"{mbit} Mbit/s", lambda c, mbit=mbit: c[0] == mbit) for mbit in SIZES),
     ]
-    for name, wanted in kinds:
-        cells = [cell for cell in m.cells if wanted(cell)]
-        row = [name, str(len(cells))]
-        for n in (0, 1, 2):
-            off = [abs(m.plan[cell][n][0] / mean(m.runs[(*cell, n)])[0] - 1) for cell in cells]
-            row.append(f"{100 * median(off):.0f} %, {100 * percentile(off, 0.9):.0f} %")
-        off = [abs(m.planned(cell, n) / m.gains(cell)[n][0] - 1) for cell in cells for n in (1, 2)]
-        row.append(f"{100 * median(off):.0f} %, {100 * percentile(off, 0.9):.0f} %")
-        right, cost = 0, []
-        for cell in cells:
-            gains = {0: 1.0, **{n: g for n, (g, _) in m.gains(cell).items()}}
-            chosen = next(n for n, way in m.plan[cell].items() if way[3])
-            cost.append(max(gains.values()) / gains[chosen])
-            right += cost[-1] <= 1.1
-        row.append(f"{100 * right / len(cells):.0f} %")
-        row.append(f"{100 * (sum(cost) / len(cost) - 1):.1f} %")
-        rows.append(row)
-    head = ["cells", "number", "time, direct", "one relay", "two", "gain", "advice right, or costs a tenth at most", "costs on average"]
+    rows = [judged(m, m.plan, name, [cell for cell in m.cells if wanted(cell)]) for name, wanted in kinds]
+    for streams in STREAMS:
+        cells = [cell for cell in m.cells if cell[4] == streams]
+        rows.append(judged(m, m.advised, f"buffers as it advises: {streams} connection" + "s" * (streams > 1), cells))
+    head = ["cells", "number", "time, direct", "one relay", "two", "gain", "advice right, or costs a tenth at most", "twice as long or worse"]
     yield from table(head, rows)
+
+
+def judged(m, plan, name, cells):
+    """How far off `plan` is: medians, and what nine of ten are below."""
+    row = [name, str(len(cells))]
+    for n in (0, 1, 2):
+        off = [abs(plan[cell][n][0] / mean(m.runs[(*cell, n)])[0] - 1) for cell in cells]
+        row.append(f"{100 * median(off):.0f} %, {100 * percentile(off, 0.9):.0f} %")
+    off = [abs(plan[cell][0][0] / plan[cell][n][0] / m.gains(cell)[n][0] - 1) for cell in cells for n in (1, 2)]
+    row.append(f"{100 * median(off):.0f} %, {100 * percentile(off, 0.9):.0f} %")
+    cost = []
+    for cell in cells:
+        gains = {0: 1.0, **{n: g for n, (g, _) in m.gains(cell).items()}}
+        cost.append(max(gains.values()) / gains[next(n for n, way in plan[cell].items() if way[3])])
+    return row + [f"{100 * sum(c <= 1.1 for c in cost) / len(cost):.0f} %", str(sum(c >= 2 for c in cost))]
 
 
 def widths(m):
