@@ -318,6 +318,8 @@ def runs(folder):
     """Of each run: its case, its swept values, its seed, and what came of it."""
     for line in (folder / "runs.jsonl").read_text().splitlines():
         run = json.loads(line)
+        if run["outcome"] is None and run["engine"] == "model":
+            continue  # what the model does not know: bursts
         if run["outcome"] is None:
             raise SystemExit(f"{folder}: {run['case']}: {run['failure']}")
         yield run
@@ -395,6 +397,11 @@ def advise(gains):
 
 def short(gain):
     return f"{gain:.2f}" if gain < 9.95 else f"{gain:.1f}"
+
+
+def ranged(middle, factor):
+    """A gain with its interval; without, where there was no chance in the runs."""
+    return short(middle) + (f" ({short(middle / factor)} to {short(middle * factor)})" if factor > 1.001 else "")
 
 
 def table(head, rows, left=1):
@@ -538,7 +545,7 @@ def judged(m, plan, name, cells):
 
 
 def widths(m):
-    spread = [factor - 1 for cell in m.cells for _, factor in m.gains(cell).values()]
+    spread = [factor - 1 for cell in m.cells for _, factor in m.gains(cell).values() if math.isfinite(factor)]
     yield f"Half of the 95 % intervals of a gain are within ± {100 * median(spread):.1f} %, nine of ten within ± {100 * percentile(spread, 0.9):.0f} %."
     harmed = {n: [cell for cell in m.cells if m.gains(cell)[n][0] < 1 / 1.05] for n in (1, 2)}
     for n, cells in harmed.items():
@@ -575,7 +582,7 @@ def variants(out, m):
             row.append(f"{rate:.3g}")
             for n in (1, 2):
                 middle, factor = mean([one / other for one, other in zip(direct, found[(name, *cell, n)])])
-                row.append(f"{short(middle)} ({short(middle / factor)} to {short(middle * factor)})")
+                row.append(ranged(middle, factor))
             row += [short(m.gains(usual)[n][0]) for n in (1, 2)]
             rows.append(row)
         yield from table(["ends", "round trip", "loss", "connections", "direct, Mbit/s", "one relay", "two", "as usual: one", "two"], rows, 3)
@@ -604,7 +611,7 @@ def shares(out):
         direct = found[(ends, ends, queue, count, 0)]
         left, factor = mean([run[1] / beside[1] for run, beside in zip(found[key], direct)])
         way = ["direct", "by one relay", "by two"][via] + (f" ({relays.upper()})" if via else "")
-        rows.append([ends.upper(), queue, str(count), way, f"{ours:.1f}", f"{others:.1f}", "1" if not via else f"{left:.2f} ({left / factor:.2f} to {left * factor:.2f})", f"{jain:.2f}", f"{both:.1f}"])
+        rows.append([ends.upper(), queue, str(count), way, f"{ours:.1f}", f"{others:.1f}", "1" if not via else ranged(left, factor), f"{jain:.2f}", f"{both:.1f}"])
     head = ["ends", "queue, products", "of ours", "ours go", "each of ours, Mbit/s", "each of four others", "others beside all direct", "Jain", "all"]
     yield from table(head, rows, 4)
 
@@ -629,7 +636,7 @@ def crossing(out):
                 row.append("not done in 150 s")
                 continue
             middle, factor = mean([one / other for one, other in zip(ways[0], ways[n])])
-            row.append(f"{short(middle)} ({short(middle / factor)} to {short(middle * factor)})")
+            row.append(ranged(middle, factor))
         rows.append(row)
     yield from table(["ends", "loss", "connections", "others", "direct, Mbit/s", "one relay", "two"], rows, 4)
 
@@ -646,7 +653,7 @@ def living(out):
             if run["engine"] == "live":
                 trust.setdefault(int(cell), []).append(run["outcome"]["fidelity"])
     rows, off = [], {"sim": [], "model": [], "direct": []}
-    signs = []
+    signs, sure = [], []
     for at, (mbit, rtt, loss, size, streams, ends, relay) in enumerate(LIVE):
         cell, alone = at + 1, at + 1 if ends == relay else at
         row = [f"{mbit} Mbit/s, {rtt} ms, {loss}, {size} MB, {streams} × {ends.upper()}" + (f", relays {relay.upper()}" if relay != ends else "")]
@@ -661,8 +668,9 @@ def living(out):
             sim, _ = mean([direct["sim"][seed] / same[seed] for seed in same])
             model = found["model"].get((cell, n))
             model = next(iter(direct["model"].values())) / next(iter(model.values())) if model else None
-            row.append(f"{short(middle)} ({short(middle / factor)} to {short(middle * factor)}) / {short(sim)} / {short(model) if model else '–'}")
+            row.append(f"{ranged(middle, factor)} / {short(sim)} / {short(model) if model else '–'}")
             off["sim"].append(middle / sim)
+            sure.append(middle / factor > 1)
             if model:
                 off["model"].append(middle / model)
             if abs(math.log(sim)) > math.log(1.1):
@@ -675,6 +683,7 @@ def living(out):
     yield ""
     for name, ratios in off.items():
         yield f"live / {name}: median {median(ratios):.2f}, half within {100 * median([abs(r - 1) for r in ratios]):.0f} %, from {min(ratios):.2f} to {max(ratios):.2f}"
+    yield f"the interval is above 1: {sum(sure)} of {len(sure)}"
     yield f"the same side of 1: {sum(signs)} of {len(signs)} gains that are larger than a tenth in the simulator"
     runs_of = [f for of in trust.values() for f in of]
     good = [f for f in runs_of if f["late_p99"] <= 1e-3 and f["busy"] <= 0.9 and f["starved"] <= 0.2 and not f["dropped"]]
@@ -683,13 +692,13 @@ def living(out):
 
 
 def csv(m):
-    yield "Mbit/s,round trip ms,loss,MB,connections,ends,relays,seconds,within factor 95 %,times as fast as direct,within factor 95 %,forecast s,forecast low s,forecast high s"
+    yield "Mbit/s,round trip ms,loss,MB,connections,ends,relays,seeds,seconds,within factor 95 %,times as fast as direct,within factor 95 %,forecast s,forecast low s,forecast high s"
     for cell in m.cells:
         for n in (0, 1, 2):
             seconds, factor = mean(m.runs[(*cell, n)])
             gained, within = m.gains(cell)[n] if n else (1, 1)
-            numbers = [seconds, factor, gained, within, *m.plan[cell][n][:3]]
-            yield ",".join([*map(str, cell), str(n), *(f"{value:.4g}" for value in numbers)])
+            numbers = [len(m.runs[(*cell, n)]), seconds, factor, gained, within, *m.plan[cell][n][:3]]
+            yield ",".join([*map(str, cell), str(n), *("" if math.isinf(value) else f"{value:.4g}" for value in numbers)])
 
 
 def tables(out):
