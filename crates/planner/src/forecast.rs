@@ -222,7 +222,14 @@ impl Path {
                 BitRate::from_bits_per_sec(leg.capacity.bits_per_sec() / u64::from(transfer.streams));
         }
         let shared = forecast(&shared);
-        let slower = if alone.time.expected > shared.time.expected { alone } else { shared };
+        let (mut slower, faster) = match alone.time.expected > shared.time.expected {
+            true => (alone, shared),
+            false => (shared, alone),
+        };
+        // A buffer that is enough for the slower of both may make the other one slower still.
+        for (relay, other) in slower.relays.iter_mut().zip(&faster.relays) {
+            relay.needed = relay.needed.max(other.needed);
+        }
         let steady = BitRate::from_bits_per_sec(slower.steady.bits_per_sec() * u64::from(transfer.streams));
         Ok(Forecast { size: transfer.size, steady, ..slower })
     }
@@ -563,6 +570,22 @@ mod tests {
         assert!((20.0..25.0).contains(&seconds(&cramped)), "{cramped}");
         let advised = of(Some(free.relays[0].needed));
         assert!(seconds(&advised) < 1.03 * seconds(&free), "{advised} instead of {free}");
+    }
+
+    /// Each of several connections may be alone on the link, or have a part of it: the buffer is enough for both.
+    #[test]
+    fn the_buffer_that_is_advised_holds_up_none_of_several_connections() {
+        for (model, streams, ms) in [("cubic", 4, 100), ("cubic", 16, 100), ("reno", 4, 50), ("bbr", 4, 300)] {
+            let rate = BitRate::from_bits_per_sec(100_000_000);
+            let leg = Leg::new(Duration::from_millis(ms / 2), 0.0, rate);
+            let path = Path { legs: vec![leg; 2], relays: vec![Relay { buffer: None }] };
+            let transfer = Transfer { streams, ..Transfer::new(Bytes(125_000_000)) };
+            let model = model::by_name(model).unwrap();
+            let free = path.forecast(&*model, &transfer).unwrap();
+            let advised = path.clone().forecast_as_needed(&*model, &transfer).unwrap();
+            let slower = advised.time.expected.as_secs_f64() / free.time.expected.as_secs_f64();
+            assert!(slower < 1.05, "{streams} of {}: {advised} instead of {free}", model.name());
+        }
     }
 
     #[test]
