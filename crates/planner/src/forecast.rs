@@ -575,7 +575,8 @@ mod tests {
     /// Each of several connections may be alone on the link, or have a part of it: the buffer is enough for both.
     #[test]
     fn the_buffer_that_is_advised_holds_up_none_of_several_connections() {
-        for (model, streams, ms) in [("cubic", 4, 100), ("cubic", 16, 100), ("reno", 4, 50), ("bbr", 4, 300)] {
+        for (model, streams, ms) in [("cubic", 4, 100), ("cubic", 16, 100), ("reno", 4, 50), ("bbr", 4, 300)]
+        {
             let rate = BitRate::from_bits_per_sec(100_000_000);
             let leg = Leg::new(Duration::from_millis(ms / 2), 0.0, rate);
             let path = Path { legs: vec![leg; 2], relays: vec![Relay { buffer: None }] };
