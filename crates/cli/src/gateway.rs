@@ -5,7 +5,7 @@ use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{
-    Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, number_of_workers,
+    Attach, Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, number_of_workers,
     remove_remains, routing_table, run_forwarder, run_gateway,
 };
 use shorthaul_os::confine::Confined;
@@ -25,7 +25,8 @@ use std::time::Duration;
 /// SIGTERM or Ctrl-C steps out: what is held is delivered, and every connection goes on directly.
 /// SIGHUP reads the configuration file again. After a crash the next one goes on with every connection; --take-over
 /// does that with a gateway that runs.
-/// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on; with --bridge no forwarding, but CAP_BPF.
+/// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on; CAP_BPF for programs
+/// at interfaces (--bridge, which needs no forwarding, and --attach interface).
 #[derive(clap::Args)]
 pub struct Args {
     /// A configuration file; flags override it
@@ -41,6 +42,10 @@ pub struct Args {
     /// the gateway, everything passes between them
     #[arg(long, value_name = "IF,IF", value_parser = bridge, conflicts_with_all = ["access", "wan"])]
     bridge: Option<[String; 2]>,
+    /// How packets come to it: `interface`, by programs at the access interfaces, before the host's firewall and routes see them; `rules`,
+    /// by routing rules. Without, the former where it can be
+    #[arg(long, value_name = "interface|rules", value_parser = attach, conflicts_with = "bridge")]
+    attach: Option<Attach>,
     /// A name, where several gateways run on one host
     #[arg(long)]
     name: Option<Name>,
@@ -237,6 +242,15 @@ fn table(text: &str) -> Result<u32, String> {
     routing_table(number)
 }
 
+/// How packets come to it.
+fn attach(text: &str) -> Result<Attach, String> {
+    match text {
+        "interface" => Ok(Attach::Interface),
+        "rules" => Ok(Attach::Rules),
+        other => Err(format!("`{other}` is no way for packets: write `interface` or `rules`")),
+    }
+}
+
 /// Two interfaces.
 fn bridge(text: &str) -> Result<[String; 2], String> {
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
@@ -281,6 +295,7 @@ impl Args {
         if !self.wan.is_empty() {
             config.wan.clone_from(&self.wan);
         }
+        config.attach = self.attach.or(config.attach);
         config.bridge = self.bridge.clone().or(config.bridge);
         if let Some(congestion) = self.congestion {
             config.to_access.sender.congestion = Some(congestion);

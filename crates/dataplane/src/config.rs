@@ -34,6 +34,11 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [["eth0", "eth1"]]))]
     pub bridge: Option<[String; 2]>,
+    /// How packets come to a gateway that routes: `"interface"`, programs at the access interfaces, between these and the host's firewall
+    /// and routes; or `"rules"`, routing rules, which lead each packet through the host twice. Left out, it is the former where the kernel
+    /// (Linux 6.6), the privileges and the interfaces (Ethernet) are such, and otherwise the latter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attach: Option<Attach>,
     /// What one host is on the access side: addresses that agree in their first bits.
     pub hosts: HostSpec,
     /// Links that hosts on the access side share, such as a backhaul: one window for each, and for each host its share of it.
@@ -99,6 +104,16 @@ pub struct Config {
     pub record: Option<PathBuf>,
 }
 
+/// How packets come to a gateway that routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Attach {
+    /// By programs at the access interfaces.
+    Interface,
+    /// By routing rules.
+    Rules,
+}
+
 /// The name of a gateway: 1 to 8 letters or digits, since it is part of an interface's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Name(String);
@@ -152,6 +167,7 @@ impl Default for Config {
             access: Vec::new(),
             wan: Vec::new(),
             bridge: None,
+            attach: None,
             hosts: HostSpec::default(),
             bottleneck: Vec::new(),
             traffic: Traffic::default(),
@@ -425,6 +441,10 @@ impl Config {
                 let why =
                     "`access` and `wan` are for a gateway that routes: leave them out, or leave `bridge` out";
                 return value("bridge", why.into());
+            }
+            if self.attach.is_some() {
+                let why = "it is for a gateway that routes: leave it out, or leave `bridge` out";
+                return value("attach", why.into());
             }
             if access == wan {
                 let why = format!(

@@ -90,7 +90,7 @@ fn run<M: Controlled + 'static>(
     check_host(config)?;
     let signals = Signals::take_over().map_err(system("taking over signals"))?;
     sharpen_timers();
-    let interception = Interception::of(config);
+    let interception = Interception::chosen(config, take_over)?;
     let steering = Arc::new(Steering::of(&config.gateway(session.hash_seed)?, workers));
     // All that takes time comes before the running gateway is asked to stop: packets wait from then on.
     let running = if take_over {
@@ -105,8 +105,8 @@ fn run<M: Controlled + 'static>(
     let socket = control_path(&config.run_dir, &config.name.to_string());
     let activated = Activated::of(handed_over());
     let estate = match activated.control {
-        Some(_) => Estate { socket: None, ..Estate::of(config) },
-        None => Estate::of(config),
+        Some(_) => Estate { socket: None, ..Estate::of(config, &interception) },
+        None => Estate::of(config, &interception),
     };
     let mut keeper = Keeper::start(&estate).map_err(system("starting the keeper of the routing rules"))?;
     let own = match take_over {
@@ -149,9 +149,7 @@ fn run<M: Controlled + 'static>(
         journal.insert(created.map_err(file(path.clone()))?).make_room(0);
     }
     let mut leading = Leading::install(config, &interception, take_over)?;
-    if let Some(notice) = leading.notice() {
-        notify(notice);
-    }
+    leading.notices(&interception).into_iter().for_each(&mut notify);
     if !take_over {
         own_rules(&mut keeper)?;
     }
@@ -171,6 +169,7 @@ fn run<M: Controlled + 'static>(
     let (Place { mut desk, exchange, .. }, others) = places(&steering, desks, &standing)?;
     let mut crew = Crew::start(others, make, &desk.waker())?;
     standing.has_started();
+    leading.begin().map_err(system("starting a thread"))?;
     let monitor = control.listen(about(config), standing.is_first()).map_err(system("starting a thread"))?;
     if let (Some(pages), Some(monitor)) = (pages, &monitor) {
         let address = pages.address().map_err(system("asking for an address"))?;
@@ -248,7 +247,8 @@ fn run<M: Controlled + 'static>(
     crew.begin();
     notify(Notice::Ready);
     loop {
-        let whole = Whole { session, signals: &signals, desk: &mut desk, crew: &crew };
+        let whole =
+            Whole { session, signals: &signals, desk: &mut desk, crew: &crew, vanished: leading.vanished() };
         let Ended::AskedFor(stream) = work(whole, &mut event_loop, read_again, &mut notify)? else { break };
         let (mut lasts, others) = crew.stop()?;
         lasts.insert(0, event_loop.hand_over());

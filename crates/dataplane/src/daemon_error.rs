@@ -1,5 +1,6 @@
 //! Why a gateway does not start, or has to end, in sentences that say what to do.
 use crate::ConfigError;
+use crate::attach::AttachError;
 use crate::bridge::BridgeError;
 use crate::routes::RouteError;
 use shorthaul_monitor::PageError;
@@ -54,6 +55,9 @@ pub enum DaemonError {
     /// Packets cannot be routed into the devices.
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// Packets cannot be taken at the access interfaces.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// Two interfaces cannot be joined, or packets not taken out of what passes.
     #[error(transparent)]
     Bridge(#[from] BridgeError),

@@ -1,7 +1,10 @@
 //! What of this host helps or hinders gateways and nodes, and the command that mends it.
-use crate::Config;
+use crate::attach::choose;
+use crate::attach::obstacle::obstacles;
 use crate::bridge::{Ports, look};
 use crate::host::{gateway_rules, running};
+use crate::preflight::SEE;
+use crate::{Config, Way};
 use serde::Serialize;
 use shorthaul_os::netlink::interfaces;
 use shorthaul_types::Bytes;
@@ -65,6 +68,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
                 .map(|(key, what)| forwarding(key, what)),
             );
             found.extend(remains(config));
+            found.extend(way(config));
         }
     }
     found.extend(mtus(config));
@@ -84,6 +88,31 @@ fn bridge(config: &Config, names: &[String; 2]) -> Finding {
         Err(error) => {
             wrong("bridge", error.to_string(), format!("shorthaul gateway --bridge {access},{wan} --check"))
         }
+    }
+}
+
+/// How packets would come to the gateway, and what does not go together with that.
+fn way(config: &Config) -> Vec<Finding> {
+    // An interface that is not there is complained of by itself.
+    let present = interfaces().unwrap_or_default();
+    let is_there = |name: &String| present.iter().any(|(known, _)| known == name);
+    if config.access.is_empty() || !config.access.iter().all(is_there) {
+        return Vec::new();
+    }
+    match choose(config, false) {
+        Ok(Way::Interfaces) => {
+            vec![well(
+                "way",
+                "programs at the access interfaces: firewall, NAT and routes see what they see without the gateway",
+            )]
+        }
+        Ok(Way::Rules(why)) => {
+            let seen = format!("routing rules: {}", why.as_deref().unwrap_or("`attach = \"rules\"`"));
+            let of_rules =
+                obstacles(config).into_iter().map(|found| wrong("way", found, format!("see {SEE}")));
+            [note("way", seen, "")].into_iter().chain(of_rules).collect()
+        }
+        Err(error) => vec![wrong("way", error.to_string(), format!("see {SEE}"))],
     }
 }
 

@@ -1,6 +1,8 @@
 //! What gateways have done to this host: their rules and devices, told from those of others by their shape.
 use crate::Config;
+use crate::attach::interfaces_of;
 use shorthaul_os::Netlink;
+use shorthaul_os::netlink::links::list;
 use shorthaul_os::netlink::{Action, Family, Rule, RulePriority, interfaces};
 use std::io;
 
@@ -40,6 +42,17 @@ pub(crate) fn taken(config: &Config) -> io::Result<Option<(String, String)>> {
         return Ok(None);
     }
     let ours = |interface: &String| config.access.contains(interface) || config.wan.contains(interface);
+    // A gateway at access interfaces has no rules. Its device says where it is.
+    let devices = list()?;
+    for name in &others {
+        let device = devices.iter().find(|device| device.name == format!("sh-{name}-e"));
+        let of_theirs = device.map(interfaces_of).unwrap_or_default();
+        if let Some(interface) =
+            config.access.iter().find(|interface| of_theirs.contains(&interface.as_str()))
+        {
+            return Ok(Some((interface.clone(), name.clone())));
+        }
+    }
     let rules = gateway_rules()?.into_iter();
     let mut taken = rules.filter(|(interface, priority, _)| ours(interface) && *priority != config.table);
     Ok(taken.next().map(|(interface, ..)| (interface, others.join("` or `"))))

@@ -3,7 +3,7 @@
 //! The gateway itself gives up all privileges once it is set up, for it reads packets of strangers. The keeper reads no packets. It
 //! waits until the gateway asks for the rules to be removed, or is gone, however it went.
 use crate::priority::is_prepared;
-use crate::{Config, control_path};
+use crate::{Config, Interception, control_path};
 use serde::{Deserialize, Serialize};
 use shorthaul_os::Netlink;
 use shorthaul_os::confine::keep_network_administration;
@@ -36,7 +36,7 @@ pub struct Estate {
     pub lock: PathBuf,
     /// Its control socket, unless a service manager sees to that.
     pub socket: Option<PathBuf>,
-    /// The tables that its rules lead to; none of a bridge.
+    /// The tables that its rules lead to, if it has rules.
     pub tables: Vec<u32>,
     /// The priority of its rules.
     pub priority: u32,
@@ -44,11 +44,11 @@ pub struct Estate {
 
 impl Estate {
     /// That of a gateway with this configuration.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &Config, interception: &Interception) -> Self {
         Estate {
             lock: config.run_dir.join(format!("{}.lock", config.name)),
             socket: Some(control_path(&config.run_dir, &config.name.to_string())),
-            tables: if config.bridge.is_some() { Vec::new() } else { vec![config.table, config.table + 1] },
+            tables: if interception.has_rules() { interception.tables.to_vec() } else { Vec::new() },
             priority: config.table,
         }
     }

@@ -1,11 +1,15 @@
-//! What leads packets into a gateway's devices: rules and routes, or programs at the ports of a bridge.
+//! What leads packets into a gateway's devices: programs at the access interfaces, rules and routes, or programs at the ports of a bridge.
+use crate::attach::{Attachment, Vanished};
 use crate::bridge::{Bridge, Lost};
 use crate::daemon_error::DaemonError;
-use crate::{Config, Interception, Notice, Routes};
+use crate::{Config, Interception, Notice, Routes, Way};
+use std::io;
+use std::sync::Arc;
 
 pub(crate) enum Leading {
     Routed(Option<Routes>),
     Bridged(Bridge),
+    Attached(Attachment),
 }
 
 impl Leading {
@@ -18,6 +22,9 @@ impl Leading {
         if let Some(names) = &config.bridge {
             return Ok(Leading::Bridged(Bridge::install(config, names, take_over)?));
         }
+        if interception.way == Way::Interfaces {
+            return Ok(Leading::Attached(Attachment::install(config, interception, take_over)?));
+        }
         let routes = match take_over {
             true => Routes::handed_over(interception.clone())?,
             false => Routes::install(interception.clone())?,
@@ -26,10 +33,35 @@ impl Leading {
     }
 
     /// What people should know of it.
-    pub fn notice(&mut self) -> Option<Notice> {
-        match self {
+    pub fn notices(&mut self, interception: &Interception) -> Vec<Notice> {
+        let not_kept = match self {
             Leading::Routed(_) => None,
-            Leading::Bridged(bridge) => bridge.not_kept.take().map(|why| Notice::HeadersNotKept { why }),
+            Leading::Bridged(bridge) => bridge.not_kept.take(),
+            Leading::Attached(attachment) => attachment.not_kept.take(),
+        };
+        let by_rules = match &interception.way {
+            Way::Rules(Some(why)) => Some(Notice::ByRules { why: why.clone() }),
+            _ => None,
+        };
+        by_rules.into_iter().chain(not_kept.map(|why| Notice::HeadersNotKept { why })).collect()
+    }
+
+    /// Goes on to learn what changes at the host, with no more privileges than the calling thread has now.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn begin(&mut self) -> io::Result<()> {
+        match self {
+            Leading::Attached(attachment) => attachment.begin(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where it is noted that interfaces are not there any more.
+    pub fn vanished(&self) -> Option<Arc<Vanished>> {
+        match self {
+            Leading::Attached(attachment) => Some(Arc::clone(&attachment.vanished)),
+            _ => None,
         }
     }
 
@@ -38,6 +70,7 @@ impl Leading {
         match self {
             Leading::Routed(_) => None,
             Leading::Bridged(bridge) => Some(bridge.lost()),
+            Leading::Attached(attachment) => Some(attachment.lost()),
         }
     }
 
@@ -60,6 +93,7 @@ impl Leading {
         match self {
             Leading::Routed(routes) => drop(routes.take()),
             Leading::Bridged(bridge) => bridge.release(),
+            Leading::Attached(attachment) => attachment.release(),
         }
     }
 }

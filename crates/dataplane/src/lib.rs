@@ -1,13 +1,15 @@
 //! The live loop: the gateway's machine between two TUN devices, and an endpoint behind one.
 //!
 //! Reading order: [`Driver`] (bytes into a machine
-//! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices), `bridge` (the same without routes),
+//! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices), `attach` and `bridge` (the same
+//! by programs at interfaces),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
 //! [`run_gateway`], [`Steering`] (which of several workers has a host) and `crew` (the workers beside the first), [`keep()`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
 #![forbid(unsafe_code)]
 
 mod activation;
+mod attach;
 mod bandwidth;
 mod bridge;
 mod config;
@@ -40,9 +42,10 @@ mod routes;
 mod steering;
 mod take_over;
 
+pub use attach::{AttachError, Way};
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use bridge::BridgeError;
-pub use config::{Config, ConfigError, Memory, Name, number_of_workers, routing_table};
+pub use config::{Attach, Config, ConfigError, Memory, Name, number_of_workers, routing_table};
 pub use control::control_path;
 pub use daemon::{Giving, ReadAgain, run_forwarder, run_gateway};
 pub use daemon_error::DaemonError;

@@ -66,7 +66,17 @@ pub enum Notice {
         /// Why.
         why: String,
     },
-    /// Of a bridge, the headers of frames do not outlive the process.
+    /// Routing rules lead packets here, for programs at the access interfaces cannot.
+    ByRules {
+        /// Why.
+        why: String,
+    },
+    /// Interfaces that packets were taken at are not there any more, or are others of the same names.
+    Vanished {
+        /// All of them.
+        names: Vec<String>,
+    },
+    /// The headers of frames do not outlive the process.
     HeadersNotKept {
         /// Why.
         why: io::Error,
@@ -139,6 +149,19 @@ impl fmt::Display for Notice {
                 f,
                 "the headers of frames go with this process ({why}): after a crash, what is held for a connection waits until one of its ends \
                  says something; `mount -t bpf bpf /sys/fs/bpf`, or write `custody = false`"
+            ),
+            Notice::ByRules { why } => write!(
+                f,
+                "packets are led here by routing rules ({why}): address translation and rules of a firewall by the names of interfaces may \
+                 not go together with that; `shorthaul doctor` looks for them"
+            ),
+            Notice::Vanished { names } => write!(
+                f,
+                "{} gone, and was made again perhaps: connections there pass without the gateway until it is started again",
+                match names.as_slice() {
+                    [name] => format!("`{name}` is"),
+                    names => format!("`{}` are", names.join("`, `")),
+                }
             ),
             Notice::NotKept => f.write_str(
                 "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",

@@ -1,9 +1,10 @@
 //! What a gateway needs of a host, before it runs and when it is gone: what is checked, what would be done, and what is undone.
+use crate::attach::obstacle::obstacles;
 use crate::control::control_path;
 use crate::daemon_error::{DaemonError, file, system};
 use crate::journal_files::JournalFiles;
 use crate::routes::is_forwarding;
-use crate::{Config, Interception, bridge};
+use crate::{Config, Interception, Way, attach, bridge};
 use shorthaul_monitor::Pages;
 use shorthaul_os::files::open_privately;
 use shorthaul_os::monotonic;
@@ -13,6 +14,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where it stands what to do about a firewall.
+pub(crate) const SEE: &str = "docs/gateway.md, What it changes on the host";
 /// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 
@@ -39,11 +42,14 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
     let config = &with_mtus(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
-    let Interception { interfaces, devices, tables, priority, .. } = Interception::of(config);
+    let Interception { interfaces, devices, tables, priority, way, .. } =
+        Interception::chosen(config, false)?;
     let mut lines = Vec::new();
     let queues = if config.workers == 1 { String::new() } else { format!(" with {} queues", config.workers) };
     if let Some(names) = &config.bridge {
         lines.extend(bridge::describe(config, names, &devices, &queues)?);
+    } else if way == Way::Interfaces {
+        lines.extend(attach::describe(config, &devices, &queues));
     } else {
         for (device, table) in devices.iter().zip(tables) {
             lines.push(format!(
@@ -59,6 +65,10 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
                 ));
             }
         }
+        if let Way::Rules(Some(why)) = way {
+            lines.push(format!("rules, and no programs at the access interfaces: {why}"));
+        }
+        lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
     let present = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
     let kept = if config.custody { present.next(config.workers) } else { Vec::new() };
@@ -90,7 +100,11 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
     let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
     removed.extend(match config.bridge {
         Some(_) => bridge::remove(config).map_err(system("removing the bridge"))?,
-        None => crate::host::remove_rules(config).map_err(system("removing routing rules"))?,
+        None => {
+            let mut removed = crate::host::remove_rules(config).map_err(system("removing routing rules"))?;
+            removed.extend(bridge::remove_headers(config).map_err(system("removing the headers of frames"))?);
+            removed
+        }
     });
     let journals = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
     for path in journals.present().cloned().chain([socket, lock_path(config)]) {

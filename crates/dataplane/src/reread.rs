@@ -33,6 +33,7 @@ impl Reread {
             access: running.access.clone(),
             wan: running.wan.clone(),
             bridge: running.bridge.clone(),
+            attach: running.attach,
             run_dir: running.run_dir.clone(),
             custody: running.custody,
             table: running.table,

@@ -1,4 +1,5 @@
 //! The rounds of the first worker, which has the signals and is told what all of them are told.
+use crate::attach::Vanished;
 use crate::bandwidth::BandwidthFile;
 use crate::crew::{Crew, DRAINING, Draining, IDLE};
 use crate::daemon::ReadAgain;
@@ -13,6 +14,7 @@ use shorthaul_os::signals::{Asked, Signals};
 use shorthaul_types::Time;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the first worker sees to.
@@ -22,6 +24,8 @@ pub(crate) struct Whole<'a> {
     pub desk: &'a mut Desk,
     /// The other workers.
     pub crew: &'a Crew,
+    /// Interfaces that are not there any more.
+    pub vanished: Option<Arc<Vanished>>,
 }
 
 /// Why there are no more rounds.
@@ -35,7 +39,7 @@ pub(crate) enum Ended {
 /// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice; or until another wants to take
 /// over.
 pub(crate) fn work<M: Controlled>(
-    Whole { session, signals, desk, crew }: Whole<'_>,
+    Whole { session, signals, desk, crew, vanished }: Whole<'_>,
     event_loop: &mut EventLoop<M>,
     read_again: &mut ReadAgain<'_>,
     notify: &mut impl FnMut(Notice),
@@ -60,6 +64,9 @@ pub(crate) fn work<M: Controlled>(
             if !is_known {
                 notify(notice);
             }
+        }
+        if let Some(names) = vanished.as_ref().and_then(|vanished| vanished.news()) {
+            notify(Notice::Vanished { names });
         }
         if !is_short && event_loop.stats().is_short_of_room() {
             is_short = true;

@@ -1,4 +1,5 @@
 use crate::Config;
+use crate::attach::{AttachError, Way, choose};
 use shorthaul_os::Netlink;
 use shorthaul_os::netlink::{Action, Family, NextHop, Route, Rule, RulePriority, interface_index};
 use shorthaul_proxy::Traffic;
@@ -32,10 +33,12 @@ pub struct Interception {
     pub all_from_wan: bool,
     /// They are led there by programs at two ports of a bridge, and not by rules and tables.
     pub is_bridge: bool,
+    /// Without a bridge, how they are led there.
+    pub way: Way,
 }
 
 impl Interception {
-    /// That of a gateway with this configuration.
+    /// That of a gateway with this configuration, by a bridge or by rules.
     pub fn of(config: &Config) -> Self {
         Interception {
             interfaces: config.interfaces(),
@@ -44,7 +47,25 @@ impl Interception {
             priority: RulePriority(config.table),
             all_from_wan: config.traffic == Traffic::All,
             is_bridge: config.bridge.is_some(),
+            way: Way::Rules(None),
         }
+    }
+
+    /// The same, by programs at the access interfaces where that is asked for or can be.
+    ///
+    /// # Errors
+    /// It is asked for, and cannot be.
+    pub fn chosen(config: &Config, take_over: bool) -> Result<Self, AttachError> {
+        let rules = Interception::of(config);
+        match rules.is_bridge {
+            true => Ok(rules),
+            false => Ok(Interception { way: choose(config, take_over)?, ..rules }),
+        }
+    }
+
+    /// Whether rules and tables lead to the devices.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.is_bridge && matches!(self.way, Way::Rules(_))
     }
 }
 
@@ -183,7 +204,7 @@ pub(crate) fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
 }
 
 /// Has the kernel route what we write into a device.
-fn set_up_routing(netlink: &Netlink, device: &str, interception: &Interception) -> io::Result<()> {
+pub(crate) fn set_up_routing(netlink: &Netlink, device: &str, interception: &Interception) -> io::Result<()> {
     let index = interface_index(device)?;
     // The larger of this and the value for all interfaces holds: 0 would not undo a 1 there, 2 does.
     // The way back that is looked for leads through the other device, or through none.

@@ -8,7 +8,7 @@
 //! waits in the devices. If the new one does not say so, the old one goes on.
 use crate::control::control_path;
 use crate::request::{ANNOUNCE, TAKE_OVER};
-use crate::{Config, Interception};
+use crate::{Config, Interception, Way};
 use shorthaul_os::{Tun, handover};
 use shorthaul_proxy::{FlowMomentum, Inherited};
 use shorthaul_types::Time;
@@ -71,8 +71,12 @@ impl Last {
 
 /// What the devices are for: whoever takes them over must want the same.
 fn purpose(interception: &Interception, workers: usize) -> String {
-    let Interception { interfaces: [access, wan], devices, tables, is_bridge, .. } = interception;
-    let how = if *is_bridge { "bridge".to_owned() } else { tables[0].to_string() };
+    let Interception { interfaces: [access, wan], devices, tables, is_bridge, way, .. } = interception;
+    let how = match way {
+        _ if *is_bridge => "bridge".to_owned(),
+        Way::Interfaces => format!("interface {}", tables[0]),
+        Way::Rules(_) => tables[0].to_string(),
+    };
     let one = format!("{} {} {} {how}", access.join(","), wan.join(","), devices.join(","));
     if workers == 1 { one } else { format!("{one} {workers} workers") }
 }
@@ -100,7 +104,7 @@ pub(crate) fn ask(
     }
     if theirs != ours {
         let why = format!(
-            "it runs between other interfaces, with another table, or with another number of workers (`{theirs}`, not `{ours}`): end it first"
+            "it runs between other interfaces, with another table or `attach`, or with another number of workers (`{theirs}`, not `{ours}`): end it first"
         );
         return Err(io::Error::other(why));
     }

@@ -18,7 +18,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::net::{AddressFamily as SocketFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -351,6 +351,35 @@ fn rule_message(family: Family, RulePriority(priority): RulePriority, action: Ru
     message.header.action = action;
     message.attributes = vec![RuleAttribute::Priority(priority)];
     message
+}
+
+/// Interfaces and addresses of a network namespace, while they change.
+pub struct Changes(Socket);
+
+/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
+const CHANGES: u32 = 1 | 0x10 | 0x100;
+
+impl Changes {
+    /// Those of the calling thread's namespace, from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watch() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind(&SocketAddr::new(0, CHANGES))?;
+        Ok(Changes(socket))
+    }
+
+    /// Waits for one. What it is, is to be asked for.
+    ///
+    /// # Errors
+    /// The kernel's. That it had no room for one (`ENOBUFS`) is a change, too.
+    pub fn wait(&self) -> io::Result<()> {
+        match self.0.recv_from_full() {
+            Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The index of an interface in the calling thread's network namespace.

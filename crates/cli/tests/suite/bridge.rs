@@ -26,7 +26,7 @@ struct Site {
 }
 
 /// Says that a test is not tried, for want of what takes real root.
-fn is_privileged() -> bool {
+pub fn is_privileged() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = status
@@ -41,7 +41,7 @@ fn is_privileged() -> bool {
     is
 }
 
-fn ip(host: &Host, arguments: &str) {
+pub fn ip(host: &Host, arguments: &str) {
     let said = host.run(|| Command::new("ip").args(arguments.split_whitespace()).output().unwrap());
     assert!(said.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&said.stderr));
 }
@@ -208,7 +208,7 @@ impl Drop for Site {
 }
 
 /// Bytes both ways at once, each way others.
-fn exchange((client, server): &(TcpStream, TcpStream), length: usize) {
+pub fn exchange((client, server): &(TcpStream, TcpStream), length: usize) {
     let pattern = |way: usize| -> Vec<u8> { (0..length).map(|at| (at * 31 % 251 + way) as u8).collect() };
     std::thread::scope(|scope| {
         for (way, from, to) in [(1, client, server), (2, server, client)] {
@@ -225,14 +225,14 @@ fn exchange((client, server): &(TcpStream, TcpStream), length: usize) {
 }
 
 /// Frames that come in by a host's interface, as lines of hexadecimal digits, of those that begin with what a filter wants.
-struct Frames {
+pub struct Frames {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Frames {
     /// `tag` is that of a VLAN that they must have, which the kernel takes off before they are seen.
-    fn seen_at(host: &Host, tag: Option<u16>) -> Frames {
+    pub fn seen_at(host: &Host, tag: Option<u16>) -> Frames {
         // SO_ATTACH_FILTER: the tag, if there is one, is told apart (SKF_AD_VLAN_TAG).
         let filter = match tag {
             None => String::new(),
@@ -266,7 +266,7 @@ impl Frames {
     }
 
     /// Waits for one.
-    fn until(&mut self, is_it: impl Fn(&str) -> bool) -> String {
+    pub fn until(&mut self, is_it: impl Fn(&str) -> bool) -> String {
         loop {
             let frame = self.next();
             if is_it(&frame) {

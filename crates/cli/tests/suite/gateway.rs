@@ -28,9 +28,14 @@ pub struct Site {
 
 impl Site {
     pub fn new(name: &str, config: &str) -> Site {
+        Site::in_lab(name, config, lab())
+    }
+
+    /// In a lab that has a client, a gateway and a server.
+    pub fn in_lab(name: &str, config: &str, lab: Lab) -> Site {
         let folder = std::env::temp_dir().join(format!("shorthaul-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let site = Site { folder, lab: lab() };
+        let site = Site { folder, lab };
         site.configure(config);
         site
     }
@@ -43,7 +48,7 @@ impl Site {
         std::fs::write(self.folder.join("gateway.toml"), text).unwrap();
     }
 
-    fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let mut command = Command::new(SHORTHAUL);
         command.arg("gateway").arg("--config").arg(self.folder.join("gateway.toml"));
         command.arg("--run-dir").arg(&self.folder);
@@ -245,7 +250,7 @@ fn without_custody_nothing_is_kept_and_nobody_takes_over() {
 }
 
 /// The fields of all threads of a process.
-fn status_of_threads(process: u32, fields: &[&str]) -> Vec<(String, Vec<String>)> {
+pub fn status_of_threads(process: u32, fields: &[&str]) -> Vec<(String, Vec<String>)> {
     let folder = format!("/proc/{process}/task");
     let threads = std::fs::read_dir(folder).unwrap().map(|thread| thread.unwrap().path());
     let status = threads.filter_map(|path| std::fs::read_to_string(path.join("status")).ok());
@@ -270,7 +275,7 @@ impl Site {
 
 #[test]
 fn a_gateway_gives_up_what_it_does_not_need_and_works() {
-    let site = Site::new("confined", "");
+    let site = Site::new("confined", "attach = \"rules\"\n");
     let mut command = site.command();
     command.arg("--record").arg(site.folder.join("run.pcapng")).stderr(Stdio::piped());
     let mut gateway = Running::start_in(site.lab.host("gateway"), &mut command, 1);
@@ -308,7 +313,7 @@ fn a_gateway_gives_up_what_it_does_not_need_and_works() {
 
 #[test]
 fn a_gateway_that_is_killed_leaves_no_rules_and_the_next_one_has_its_own() {
-    let site = Site::new("killed", "");
+    let site = Site::new("killed", "attach = \"rules\"\n");
     for _ in 0..5 {
         let mut gateway = site.start();
         assert!(!site.rules().is_empty());

@@ -1,5 +1,6 @@
 //! The command line as its users run it.
 
+mod attach;
 mod bridge;
 mod cluster;
 mod conformance;

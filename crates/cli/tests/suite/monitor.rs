@@ -241,7 +241,7 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         site.said(Command::new("sh").args(["-c", "ip rule; ip -6 rule; ip link; ip route show table all"])).1
     };
     let before = state();
-    let (content, said) = site.said(&mut site.gateway(&["--check"]));
+    let (content, said) = site.said(&mut site.gateway(&["--check", "--attach", "rules"]));
     for words in
         ["device sh-gw-e", "from to-phone-2, TCP and ICMP", "look into table 7002", "gw.custody", "537 MB"]
     {

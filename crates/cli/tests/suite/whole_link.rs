@@ -54,7 +54,7 @@ fn traces(site: &Site) -> Vec<String> {
 
 #[test]
 fn datagrams_of_all_sizes_have_their_turns_and_outlive_the_gateway() {
-    let site = Site::new("all-traffic", ALL);
+    let site = Site::new("all-traffic", &format!("attach = \"rules\"\n{ALL}"));
     let mut gateway = site.start();
     let pairs = [false, true].map(|v6| sockets(&site, v6));
     for pair in &pairs {

@@ -5,7 +5,7 @@
 //! frame's header again, and has it leave by the port. The programs are attached by descriptors of this process: when it is gone, however
 //! it went, so are they, and the bridge has everything. Nothing is to be cleared up for that.
 mod look;
-mod program;
+pub(crate) mod program;
 
 use crate::daemon_error::DaemonError;
 use crate::routes::set_up_device;
@@ -121,7 +121,7 @@ pub enum BridgeError {
     },
 }
 
-fn remedy(error: &io::Error) -> &'static str {
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => {
             " (it takes the capabilities CAP_NET_ADMIN and CAP_BPF, outside of user namespaces: run as root)"
@@ -162,7 +162,7 @@ pub(crate) struct Bridge {
 
 /// How many packets found no header.
 #[derive(Clone, Debug)]
-pub(crate) struct Lost(Arc<Counters>);
+pub(crate) struct Lost(pub Arc<Counters>);
 
 impl Lost {
     /// So many.
@@ -237,7 +237,8 @@ fn lead(
     bridge: Option<&Interface>,
     take_over: bool,
 ) -> Result<Bridge, BridgeError> {
-    let (headers, not_kept) = headers(config)?;
+    let (headers, not_kept) = headers(config, HEADER)
+        .map_err(|error| BridgeError::Refused { step: "making a map of headers".into(), error })?;
     if let (true, Some(why)) = (take_over, not_kept.as_ref()) {
         return Err(BridgeError::NotKept { why: io::Error::new(why.kind(), why.to_string()) });
     }
@@ -277,8 +278,8 @@ fn lead(
     Ok(Bridge { ports: at_ports, _devices: at_devices, counters: Arc::new(counters), not_kept })
 }
 
-/// The headers of frames: those that a predecessor has left, where they can be kept; and why not.
-fn headers(config: &Config) -> Result<(RecentMap, Option<io::Error>), BridgeError> {
+/// The headers of frames, each with what makes this length: those that a predecessor has left, where they can be kept; and why not.
+pub(crate) fn headers(config: &Config, length: u32) -> io::Result<(RecentMap, Option<io::Error>)> {
     let entries = (2 * config.memory.max_flows).clamp(*HEADERS.start(), *HEADERS.end()) as u32;
     let path = kept_path(config);
     let kept = || {
@@ -286,14 +287,11 @@ fn headers(config: &Config) -> Result<(RecentMap, Option<io::Error>), BridgeErro
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        RecentMap::kept_at(&path, HEADER_KEY, HEADER, entries)
+        RecentMap::kept_at(&path, HEADER_KEY, length, entries)
     };
     match config.custody.then(kept) {
         Some(Ok(map)) => Ok((map, None)),
-        without => {
-            let map = RecentMap::create(HEADER_KEY, HEADER, entries);
-            Ok((map.map_err(refused("making a map of headers"))?, without.and_then(Result::err)))
-        }
+        without => Ok((RecentMap::create(HEADER_KEY, length, entries)?, without.and_then(Result::err))),
     }
 }
 
@@ -335,13 +333,18 @@ pub(crate) fn remove(config: &Config) -> io::Result<Vec<String>> {
         Netlink::open()?.remove(bridge.index)?;
         removed.push(format!("bridge {name}: what it joined is apart now"));
     }
+    removed.extend(remove_headers(config)?);
+    Ok(removed)
+}
+
+/// Removes the headers of frames, and says where they were.
+pub(crate) fn remove_headers(config: &Config) -> io::Result<Option<String>> {
     let path = kept_path(config);
     match std::fs::remove_file(&path) {
-        Ok(()) => removed.push(format!("map {}", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        Ok(()) => Ok(Some(format!("map {}", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(removed)
 }
 
 #[cfg(test)]

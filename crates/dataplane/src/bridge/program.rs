@@ -11,7 +11,7 @@ use shorthaul_os::bpf::{Assembler, DROP, Helper, Instruction, Label, NEXT, Regis
 use shorthaul_types::PortId;
 
 /// Bytes of a key of the headers: two addresses, the side that the frame came in by, the version of IP.
-pub(super) const HEADER_KEY: u32 = 40;
+pub(crate) const HEADER_KEY: u32 = 40;
 /// Of a header: an Ethernet header, and zeros.
 pub(super) const HEADER: u32 = 16;
 /// Of a key of the stations: a hardware address, and zeros.
@@ -20,22 +20,22 @@ pub(super) const STATION_KEY: u32 = 8;
 pub(super) const STATION: u32 = 4;
 
 /// Which of the counters has the packets that had no header.
-pub(super) const WITHOUT_HEADER: usize = 0;
+pub(crate) const WITHOUT_HEADER: usize = 0;
 
 /// `__sk_buff`: the kind of a frame, by whom it is for; the protocol; whether there was a VLAN tag.
-const PACKET_KIND: i16 = 4;
-const PROTOCOL: i16 = 16;
-const VLAN: i16 = 20;
+pub(crate) const PACKET_KIND: i16 = 4;
+pub(crate) const PROTOCOL: i16 = 16;
+pub(crate) const VLAN: i16 = 20;
 /// It is not for this port's own hardware address (`PACKET_OTHERHOST`).
 const FOR_ANOTHER: u32 = 3;
 
-const ETHERNET: i32 = 14;
-const IPV4: u32 = (0x0800_u16.to_be()) as u32;
-const IPV6: u32 = (0x86dd_u16.to_be()) as u32;
-const ICMP: u32 = 1;
+pub(crate) const ETHERNET: i32 = 14;
+pub(crate) const IPV4: u32 = (0x0800_u16.to_be()) as u32;
+pub(crate) const IPV6: u32 = (0x86dd_u16.to_be()) as u32;
+pub(crate) const ICMP: u32 = 1;
 const TCP: u32 = 6;
 const FRAGMENT: u32 = 44;
-const ICMPV6: u32 = 58;
+pub(crate) const ICMPV6: u32 = 58;
 /// Extension headers behind which TCP may stand: hop-by-hop options, routing, destination options.
 const EXTENSIONS: [u32; 3] = [0, 43, 60];
 /// Errors among the messages of ICMP; those of ICMPv6 are all below 128.
@@ -46,18 +46,18 @@ const ICMPV6_DISCOVERY: u32 = 130;
 
 // The stack, from its end down.
 /// The Ethernet header: 14 bytes, and two zeros.
-const ETHERNET_AT: i16 = -16;
+pub(crate) const ETHERNET_AT: i16 = -16;
 const SOURCE_MAC: i16 = ETHERNET_AT + 6;
 /// The key of the headers: source, destination, side, version.
-const KEY: i16 = ETHERNET_AT - HEADER_KEY as i16;
-const KEY_DESTINATION: i16 = KEY + 16;
-const KEY_SIDE: i16 = KEY + 32;
-const KEY_VERSION: i16 = KEY + 36;
+pub(crate) const KEY: i16 = ETHERNET_AT - HEADER_KEY as i16;
+pub(crate) const KEY_DESTINATION: i16 = KEY + 16;
+pub(crate) const KEY_SIDE: i16 = KEY + 32;
+pub(crate) const KEY_VERSION: i16 = KEY + 36;
 const STATION_AT: i16 = KEY - STATION_KEY as i16;
 /// A number.
-const SCRATCH: i16 = STATION_AT - 8;
+pub(crate) const SCRATCH: i16 = STATION_AT - 8;
 /// The IP header, 40 bytes at most.
-const IP: i16 = SCRATCH - 40;
+pub(crate) const IP: i16 = SCRATCH - 40;
 
 /// What the programs are written for.
 #[derive(Clone, Copy, Debug)]
@@ -83,72 +83,72 @@ pub(super) struct Taking {
     pub bridge: [u8; 6],
 }
 
-struct Writer {
-    assembler: Assembler,
-    maps: Maps,
+/// Programs that look at packets of IP, instruction by instruction. R6 is the packet.
+pub(crate) struct Writer {
+    pub assembler: Assembler,
 }
 
 impl Writer {
-    fn new(maps: Maps) -> Self {
-        let mut writer = Writer { assembler: Assembler::new(), maps };
+    pub fn new() -> Self {
+        let mut writer = Writer { assembler: Assembler::new() };
         writer.put(Instruction::with_register(Move, R6, R1));
         writer
     }
 
-    fn put(&mut self, instruction: Instruction) {
+    pub fn put(&mut self, instruction: Instruction) {
         self.assembler.extend([instruction]);
     }
 
-    fn number(&mut self, to: Register, number: i32) {
+    pub fn number(&mut self, to: Register, number: i32) {
         self.put(Instruction::number(to, number));
     }
 
-    fn load(&mut self, size: Size, to: Register, at: i16) {
+    pub fn load(&mut self, size: Size, to: Register, at: i16) {
         self.put(Instruction::load(size, to, Frame, at));
     }
 
-    fn store(&mut self, size: Size, at: i16, from: Register) {
+    pub fn store(&mut self, size: Size, at: i16, from: Register) {
         self.put(Instruction::store(size, Frame, at, from));
     }
 
-    fn store_number(&mut self, size: Size, at: i16, number: u32) {
+    pub fn store_number(&mut self, size: Size, at: i16, number: u32) {
         self.put(Instruction::store_number(size, Frame, at, number as i32));
     }
 
     /// A register points to the stack.
-    fn point(&mut self, to: Register, at: i16) {
+    pub fn point(&mut self, to: Register, at: i16) {
         self.put(Instruction::with_register(Move, to, Frame));
         self.put(Instruction::number(R0, i32::from(at)));
         self.put(Instruction::with_register(Add, to, R0));
     }
 
-    fn call(&mut self, helper: Helper) {
+    pub fn call(&mut self, helper: Helper) {
         self.put(Instruction::call(helper));
     }
 
-    fn go(&mut self, to: Label) {
+    pub fn go(&mut self, to: Label) {
         self.assembler.jump(to, Instruction::skip(0));
     }
 
-    fn go_if(&mut self, of: Register, number: u32, to: Label) {
+    pub fn go_if(&mut self, of: Register, number: u32, to: Label) {
         self.assembler.jump(to, Instruction::skip_if(of, number, 0));
     }
 
-    fn go_unless(&mut self, of: Register, number: u32, to: Label) {
+    pub fn go_unless(&mut self, of: Register, number: u32, to: Label) {
         self.assembler.jump(to, Instruction::skip_unless(of, number, 0));
     }
 
-    fn go_if_none(&mut self, of: Register, to: Label) {
+    pub fn go_if_none(&mut self, of: Register, to: Label) {
         self.assembler.jump(to, Instruction::skip_if_none(of, 0));
     }
 
     /// Copies from the packet to the stack.
-    fn copy(&mut self, from: i32, to: i16, length: i32, short: Label) {
+    pub fn copy(&mut self, from: i32, to: i16, length: i32, short: Label) {
         self.number(R2, from);
         self.copy_from_r2(to, length, short);
     }
 
-    fn copy_from_r2(&mut self, to: i16, length: i32, short: Label) {
+    pub fn copy_from_r2(&mut self, to: i16, length: i32, short: Label) {
         self.put(Instruction::with_register(Move, R1, R6));
         self.point(R3, to);
         self.number(R4, length);
@@ -156,13 +156,13 @@ impl Writer {
         self.go_unless(R0, 0, short);
     }
 
-    fn look_up(&mut self, map: i32, key: i16) {
+    pub fn look_up(&mut self, map: i32, key: i16) {
         self.point(R2, key);
         self.assembler.extend(Instruction::load_map(R1, map));
         self.call(MapLookup);
     }
 
-    fn update(&mut self, map: i32, key: i16, value: i16) {
+    pub fn update(&mut self, map: i32, key: i16, value: i16) {
         self.point(R2, key);
         self.point(R3, value);
         self.assembler.extend(Instruction::load_map(R1, map));
@@ -179,14 +179,14 @@ impl Writer {
         self.store_number(Half, STATION_AT + 6, 0);
     }
 
-    fn clear_key(&mut self) {
+    pub fn clear_key(&mut self) {
         for part in 0..HEADER_KEY as i16 / 8 {
             self.store_number(Double, KEY + part * 8, 0);
         }
     }
 
     /// The key has the addresses of the IPv4 header.
-    fn key_of_v4(&mut self) {
+    pub fn key_of_v4(&mut self) {
         self.load(Word, R0, IP + 12);
         self.store(Word, KEY, R0);
         self.load(Word, R0, IP + 16);
@@ -195,7 +195,7 @@ impl Writer {
     }
 
     /// The key has the addresses of the IPv6 header.
-    fn key_of_v6(&mut self) {
+    pub fn key_of_v6(&mut self) {
         for part in [0, 8, 16, 24] {
             self.load(Double, R0, IP + 8 + part);
             self.store(Double, KEY + part, R0);
@@ -203,15 +203,43 @@ impl Writer {
         self.store_number(Word, KEY_VERSION, 6);
     }
 
+    /// The key is that of packets the other way.
+    pub fn turn_key(&mut self, side: u32) {
+        for half in [0, 8] {
+            self.load(Double, R1, KEY + half);
+            self.load(Double, R2, KEY_DESTINATION + half);
+            self.store(Double, KEY + half, R2);
+            self.store(Double, KEY_DESTINATION + half, R1);
+        }
+        self.store_number(Word, KEY_SIDE, side);
+    }
+
+    /// The Ethernet header of the stack becomes the one that R0 points to.
+    pub fn take_header(&mut self) {
+        for half in [0, 8] {
+            self.put(Instruction::load(Double, R1, R0, half));
+            self.store(Double, ETHERNET_AT + half, R1);
+        }
+    }
+
+    /// It becomes that of a frame back.
+    pub fn take_header_turned(&mut self) {
+        self.store_number(Half, ETHERNET_AT + 14, 0);
+        for (from, to) in [(0, 6), (2, 8), (4, 10), (6, 0), (8, 2), (10, 4), (12, 12)] {
+            self.put(Instruction::load(Half, R1, R0, from));
+            self.store(Half, ETHERNET_AT + to, R1);
+        }
+    }
+
     /// The packet leaves by another interface.
-    fn redirect(&mut self, interface: u32) {
+    pub fn redirect(&mut self, interface: u32) {
         self.number(R1, interface as i32);
         self.number(R2, 0);
         self.call(Redirect);
         self.put(Instruction::exit());
     }
 
-    fn answer(&mut self, number: i32) {
+    pub fn answer(&mut self, number: i32) {
         self.number(R0, number);
         self.put(Instruction::exit());
     }
@@ -219,7 +247,7 @@ impl Writer {
 
 /// The program at a port: it takes what the gateway has to see to its device, and leaves all else to the bridge.
 pub(super) fn at_port(maps: Maps, taking: Taking) -> Vec<Instruction> {
-    let mut w = Writer::new(maps);
+    let mut w = Writer::new();
     let [pass, take, v4, v6] = [(); 4].map(|()| w.assembler.label());
     let side = u32::from(taking.port.0);
     w.store_number(Double, ETHERNET_AT + 8, 0);
@@ -227,7 +255,7 @@ pub(super) fn at_port(maps: Maps, taking: Taking) -> Vec<Instruction> {
     // For many: discovery of neighbours and what else has to reach all.
     w.load(Byte, R0, ETHERNET_AT);
     w.assembler.jump(pass, Instruction::skip_if_any(R0, 1, 0));
-    learn_station(&mut w, side);
+    learn_station(&mut w, maps.stations, side);
     // With a tag, it is another network's.
     w.put(Instruction::load(Word, R0, R6, VLAN));
     w.go_unless(R0, 0, pass);
@@ -253,7 +281,7 @@ pub(super) fn at_port(maps: Maps, taking: Taking) -> Vec<Instruction> {
     w.assembler.place(v6);
     take_v6(&mut w, taking.all, take, pass);
     w.assembler.place(take);
-    remember_header(&mut w);
+    remember_header(&mut w, maps.headers);
     w.redirect(taking.device);
     w.assembler.place(pass);
     w.answer(NEXT);
@@ -261,9 +289,8 @@ pub(super) fn at_port(maps: Maps, taking: Taking) -> Vec<Instruction> {
 }
 
 /// Notes at which side the sender is.
-fn learn_station(w: &mut Writer, side: u32) {
+fn learn_station(w: &mut Writer, stations: i32, side: u32) {
     let [new, known] = [(); 2].map(|()| w.assembler.label());
-    let stations = w.maps.stations;
     w.name_station(SOURCE_MAC);
     w.look_up(stations, STATION_AT);
     w.go_if_none(R0, new);
@@ -286,7 +313,7 @@ fn pass_what_is_for_the_host(w: &mut Writer, bridge: [u8; 6], pass: Label) {
     w.assembler.place(another);
 }
 
-fn take_v4(w: &mut Writer, all: bool, take: Label, pass: Label) {
+pub(crate) fn take_v4(w: &mut Writer, all: bool, take: Label, pass: Label) {
     w.copy(ETHERNET, IP, 20, pass);
     if !all {
         let chosen = w.assembler.label();
@@ -313,7 +340,7 @@ fn take_v4(w: &mut Writer, all: bool, take: Label, pass: Label) {
     w.go(take);
 }
 
-fn take_v6(w: &mut Writer, all: bool, take: Label, pass: Label) {
+pub(crate) fn take_v6(w: &mut Writer, all: bool, take: Label, pass: Label) {
     let [chosen, message, fragment] = [(); 3].map(|()| w.assembler.label());
     w.copy(ETHERNET, IP, 40, pass);
     // Between neighbours (RFC 4291 §2.5.6).
@@ -353,9 +380,8 @@ fn take_v6(w: &mut Writer, all: bool, take: Label, pass: Label) {
 }
 
 /// Remembers the frame's header, unless it is the one that is remembered.
-fn remember_header(w: &mut Writer) {
+fn remember_header(w: &mut Writer, headers: i32) {
     let [new, known] = [(); 2].map(|()| w.assembler.label());
-    let headers = w.maps.headers;
     w.look_up(headers, KEY);
     w.go_if_none(R0, new);
     for half in [0, 8] {
@@ -375,7 +401,7 @@ fn remember_header(w: &mut Writer) {
 /// The program at the gateway's device of a side: what the gateway writes there leaves by the port of this side, as the frame of whoever
 /// it speaks for.
 pub(super) fn at_device(maps: Maps, port: PortId, interface: u32) -> Vec<Instruction> {
-    let mut w = Writer::new(maps);
+    let mut w = Writer::new();
     let [v4, v6, find, found, lost, put] = [(); 6].map(|()| w.assembler.label());
     let side = u32::from(port.0);
     w.clear_key();
@@ -399,27 +425,23 @@ pub(super) fn at_device(maps: Maps, port: PortId, interface: u32) -> Vec<Instruc
     w.go(found);
     // It was never heard. What its peer sends to it leads back.
     w.assembler.place(other_way);
-    for half in [0, 8] {
-        w.load(Double, R1, KEY + half);
-        w.load(Double, R2, KEY_DESTINATION + half);
-        w.store(Double, KEY + half, R2);
-        w.store(Double, KEY_DESTINATION + half, R1);
-    }
-    w.store_number(Word, KEY_SIDE, side);
+    w.turn_key(side);
     w.look_up(maps.headers, KEY);
     w.go_if_none(R0, lost);
-    w.store_number(Half, ETHERNET_AT + 14, 0);
-    for (from, to) in [(0, 6), (2, 8), (4, 10), (6, 0), (8, 2), (10, 4), (12, 12)] {
-        w.put(Instruction::load(Half, R1, R0, from));
-        w.store(Half, ETHERNET_AT + to, R1);
-    }
+    w.take_header_turned();
     w.go(put);
     w.assembler.place(found);
-    for half in [0, 8] {
-        w.put(Instruction::load(Double, R1, R0, half));
-        w.store(Double, ETHERNET_AT + half, R1);
-    }
+    w.take_header();
     w.assembler.place(put);
+    put_header(&mut w, lost);
+    w.redirect(interface);
+    w.assembler.place(lost);
+    lose(&mut w, maps.counters);
+    w.assembler.finish()
+}
+
+/// The packet gets the Ethernet header of the stack in front.
+pub(crate) fn put_header(w: &mut Writer, lost: Label) {
     w.put(Instruction::with_register(Move, R1, R6));
     w.number(R2, ETHERNET);
     w.number(R3, 0);
@@ -432,11 +454,12 @@ pub(super) fn at_device(maps: Maps, port: PortId, interface: u32) -> Vec<Instruc
     w.number(R5, 0);
     w.call(StoreBytes);
     w.go_unless(R0, 0, lost);
-    w.redirect(interface);
-    w.assembler.place(lost);
-    w.assembler.extend(Instruction::load_value(R1, maps.counters));
+}
+
+/// The packet is dropped, and counted as one without a header.
+pub(crate) fn lose(w: &mut Writer, counters: i32) {
+    w.assembler.extend(Instruction::load_value(R1, counters));
     w.number(R0, 1);
     w.put(Instruction::add_to_memory(R1, 8 * WITHOUT_HEADER as i16, R0));
     w.answer(DROP);
-    w.assembler.finish()
 }

@@ -1,4 +1,4 @@
-//! Programs that see each frame that comes in by an interface, before the host does (tcx, Linux 6.6).
+//! Programs that see each frame that comes in by an interface, before the host does, or that the host has leave by it (tcx, Linux 6.6).
 use super::{Attributes, Program, bpf, descriptor};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -6,6 +6,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 const LINK_CREATE: libc::c_int = 28;
 /// `BPF_TCX_INGRESS`.
 const INGRESS: u32 = 46;
+/// `BPF_TCX_EGRESS`.
+const EGRESS: u32 = 47;
 /// `BPF_F_BEFORE`: with nothing to be before, it is before all.
 const FIRST: u32 = 1 << 3;
 
@@ -40,10 +42,22 @@ impl Attached {
     /// # Errors
     /// The kernel's: before Linux 6.6, `EINVAL`.
     pub fn at_ingress(interface: u32, program: &Program) -> io::Result<Attached> {
+        Attached::first_at(INGRESS, interface, program)
+    }
+
+    /// The same of what the host has leave by it, before it waits in the interface's queue.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn at_egress(interface: u32, program: &Program) -> io::Result<Attached> {
+        Attached::first_at(EGRESS, interface, program)
+    }
+
+    fn first_at(kind: u32, interface: u32, program: &Program) -> io::Result<Attached> {
         let mut attributes = LinkCreate {
             program: program.as_fd().as_raw_fd() as u32,
             interface,
-            kind: INGRESS,
+            kind,
             flags: FIRST,
             relative: 0,
             zero: 0,

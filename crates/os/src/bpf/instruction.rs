@@ -54,6 +54,8 @@ pub enum Helper {
     Redirect = 23,
     /// `(packet, at, to, length)`: copies from the packet.
     LoadBytes = 26,
+    /// `(packet, kind)`: whom it is for: 0 is this host, by its hardware address.
+    ChangeKind = 32,
     /// `(packet, length, flags)`: room in front of a packet without a link layer, for that of another interface.
     ChangeHead = 43,
 }

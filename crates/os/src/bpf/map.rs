@@ -141,54 +141,80 @@ fn shape(of: &OwnedFd) -> io::Result<Shape> {
     Ok(Shape { kind, key, value, entries, flags })
 }
 
-/// Counters that programs add to, and that are read without a system call.
+/// Numbers that programs have, and that this process has too, without a system call.
 #[derive(Debug)]
-pub struct Counters {
+pub(super) struct Shared {
     descriptor: OwnedFd,
     start: NonNull<AtomicU64>,
+    /// How many there are.
+    count: usize,
+    /// Bytes of memory: whole pages.
+    length: usize,
 }
 
+impl Shared {
+    const PAGE: usize = 4096;
+
+    /// As many, at zero. They are written only where that is said.
+    pub fn create(count: usize, is_written: bool) -> io::Result<Shared> {
+        let value = (count * size_of::<u64>()) as u32;
+        let descriptor = create(Shape { kind: ARRAY, key: 4, value, entries: 1, flags: MAPPABLE })?;
+        let protection = if is_written { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let length = (count * size_of::<u64>()).next_multiple_of(Self::PAGE);
+        // SAFETY: a new mapping, which nothing else refers to.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &descriptor, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
+        Ok(Shared { descriptor, start, count, length })
+    }
+
+    /// They are numbered from 0.
+    pub fn get(&self, number: usize) -> &AtomicU64 {
+        assert!(number < self.count, "there is no such number");
+        // SAFETY: the mapping is as long as this lives, aligned to a page, and has this many. Programs change them by single instructions.
+        unsafe { self.start.add(number).as_ref() }
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+// SAFETY: all that is done with the memory is to load and store numbers, each at once.
+unsafe impl Send for Shared {}
+// SAFETY: the same.
+unsafe impl Sync for Shared {}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Counters that programs add to, and that are read without a system call.
+#[derive(Debug)]
+pub struct Counters(Shared);
+
 impl Counters {
-    /// How many there are: a page of memory has them.
+    /// How many there are.
     pub const COUNT: usize = 16;
-    const LENGTH: usize = 4096;
 
     /// As many as there are, at zero.
     ///
     /// # Errors
     /// The kernel's.
     pub fn create() -> io::Result<Counters> {
-        let value = (Self::COUNT * size_of::<u64>()) as u32;
-        let descriptor = create(Shape { kind: ARRAY, key: 4, value, entries: 1, flags: MAPPABLE })?;
-        // SAFETY: a new mapping, which nothing else refers to.
-        let start = unsafe {
-            mmap(std::ptr::null_mut(), Self::LENGTH, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0)
-        }?;
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
-        Ok(Counters { descriptor, start })
+        Shared::create(Self::COUNT, false).map(Counters)
     }
 
     /// What a counter has; of those there are [`Self::COUNT`], and 0 is the first.
     pub fn get(&self, number: usize) -> u64 {
-        assert!(number < Self::COUNT, "there is no such counter");
-        // SAFETY: the mapping is as long as this lives, aligned to a page, and has this many. Programs add to them by single instructions.
-        unsafe { self.start.add(number).as_ref() }.load(Ordering::Relaxed)
+        self.0.get(number).load(Ordering::Relaxed)
     }
 
     /// What [`super::Instruction::load_value`] wants; a counter is eight bytes further than the one before.
     pub fn descriptor(&self) -> RawFd {
-        self.descriptor.as_raw_fd()
-    }
-}
-
-// SAFETY: all that is done with the memory is to load numbers.
-unsafe impl Send for Counters {}
-// SAFETY: the same.
-unsafe impl Sync for Counters {}
-
-impl Drop for Counters {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), Self::LENGTH) };
+        self.0.descriptor()
     }
 }

@@ -1,12 +1,14 @@
 //! Small programs that the kernel runs for each packet (eBPF, RFC 9669; bpf(2)).
 //!
-//! Reading order: [`Instruction`]s, the [`Assembler`], [`Program`]s of them; what programs remember ([`RecentMap`], [`Counters`]); a program
-//! [`Attached`] to an interface.
+//! Reading order: [`Instruction`]s, the [`Assembler`], [`Program`]s of them; what programs remember ([`RecentMap`], [`Counters`]) and
+//! are told ([`AddressSet`]); a program [`Attached`] to an interface.
+mod addresses;
 mod assembler;
 mod attached;
 mod instruction;
 mod map;
 
+pub use addresses::AddressSet;
 pub use assembler::{Assembler, Label};
 pub use attached::{Attached, DROP, NEXT};
 pub use instruction::{Helper, Instruction, Operation, Register, Size};

@@ -31,6 +31,8 @@ pub struct Interface {
     pub is_bridge: bool,
     /// It is a bridge that speaks STP.
     pub speaks_stp: bool,
+    /// What its maker says of it.
+    pub alias: Option<String>,
 }
 
 /// The interfaces in the calling thread's network namespace.
@@ -53,6 +55,7 @@ fn read(answer: RouteNetlinkMessage) -> Option<Interface> {
     for attribute in link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => read.name = name,
+            LinkAttribute::IfAlias(alias) => read.alias = Some(alias).filter(|alias| !alias.is_empty()),
             LinkAttribute::Mtu(mtu) => read.mtu = mtu,
             LinkAttribute::Controller(master) => read.master = Some(master).filter(|master| *master != 0),
             LinkAttribute::Address(bytes) if is_ethernet => read.ethernet = bytes.try_into().ok(),
@@ -99,6 +102,11 @@ impl Netlink {
         let data = InfoPortData::BridgePort(vec![InfoBridgePort::GroupFwdMask(ALL_LINK_LOCAL)]);
         let info = vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(data)];
         self.change(port, vec![LinkAttribute::LinkInfo(info)])
+    }
+
+    /// Says something of an interface, for whoever lists them: at most 255 bytes.
+    pub fn describe(&self, index: u32, alias: &str) -> io::Result<()> {
+        self.change(index, vec![LinkAttribute::IfAlias(alias.to_owned())])
     }
 
     /// Makes an interface a port of nothing.

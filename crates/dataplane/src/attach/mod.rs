@@ -1,0 +1,320 @@
+//! A gateway between a router's access interfaces and its kernel.
+//!
+//! What comes from the access side is taken before the host sees it, and what the host sends there when the host is done with it. What the
+//! gateway says toward the rest of the world, the host sees as come in by the access interface. So the host's firewall, its address
+//! translation, its routes and its hop count are asked about each packet once, and see the interfaces that they would see without us.
+//!
+//! What is for the host itself, and what it says in its own name, passes untouched. The programs are attached by descriptors of this
+//! process: when it is gone, so are they, and the host has everything. Where that cannot be, rules and routes lead packets to the gateway
+//! (`Routes`).
+pub(crate) mod obstacle;
+mod program;
+
+use crate::bridge::{Lost, headers, kept_path, remedy};
+use crate::config::Attach;
+use crate::daemon_error::DaemonError;
+use crate::host::gateway_rules;
+use crate::routes::{set_up_device, set_up_routing};
+use crate::{Config, Interception};
+use program::{Devices, Maps, REMEMBERED, coming_in, leaving, own, to_access, to_the_host};
+use shorthaul_os::Netlink;
+use shorthaul_os::bpf::{AddressSet, Attached, Counters, Instruction, NEXT, Program, Register};
+use shorthaul_os::netlink::links::{Interface, list};
+use shorthaul_os::netlink::{Changes, interface_index, local_addresses};
+use shorthaul_proxy::Traffic;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Why a gateway cannot be at its access interfaces, in sentences that say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It was asked for, and cannot be.
+    #[error(
+        "cannot attach to the access interfaces: {why}; leave out `attach = \"interface\"` to use routing rules"
+    )]
+    Impossible {
+        /// Why not.
+        why: String,
+    },
+    /// The kernel refused.
+    #[error("{step}: {error}{}", remedy(.error))]
+    Refused {
+        /// What was tried.
+        step: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn refused(step: impl Into<String>) -> impl FnOnce(io::Error) -> AttachError {
+    move |error| AttachError::Refused { step: step.into(), error }
+}
+
+/// What leads packets to a gateway that routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Programs at the access interfaces.
+    Interfaces,
+    /// Rules and routes; and why not the former, unless it was asked for.
+    Rules(Option<String>),
+}
+
+/// Which way a gateway with this configuration goes: what is asked for; otherwise programs, where they can be. One that takes over goes
+/// the way of the one that runs.
+///
+/// # Errors
+/// What is asked for cannot be.
+pub(crate) fn choose(config: &Config, take_over: bool) -> Result<Way, AttachError> {
+    match config.attach {
+        Some(Attach::Rules) => return Ok(Way::Rules(None)),
+        None if take_over => {
+            let has_rules = gateway_rules()
+                .is_ok_and(|rules| rules.iter().any(|(_, priority, _)| *priority == config.table));
+            if has_rules {
+                return Ok(Way::Rules(Some("the gateway that is taken over has them".into())));
+            }
+        }
+        _ => {}
+    }
+    match (possible(config), config.attach) {
+        (Ok(_), _) => Ok(Way::Interfaces),
+        (Err(why), None) => Ok(Way::Rules(Some(why))),
+        (Err(why), Some(_)) => Err(AttachError::Impossible { why }),
+    }
+}
+
+/// The access interfaces, if programs can be attached to them; otherwise why not.
+fn possible(config: &Config) -> Result<Vec<Interface>, String> {
+    let present = list().map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    for name in &config.access {
+        let interface = present.iter().find(|interface| interface.name == *name);
+        let interface = interface.ok_or_else(|| format!("there is no `{name}`"))?;
+        if interface.ethernet.is_none() {
+            return Err(format!("`{name}` is no Ethernet interface"));
+        }
+        if let Some(master) = interface.master {
+            let of = present.iter().find(|other| other.index == master);
+            let of = of.map_or_else(|| master.to_string(), |of| of.name.clone());
+            return Err(format!("`{name}` is a part of `{of}`: name that instead"));
+        }
+        found.push(interface.clone());
+    }
+    // Whether this kernel has programs at interfaces, and lets us: one that does nothing.
+    let nothing = [Instruction::number(Register::R0, NEXT), Instruction::exit()];
+    let tried = Program::load_for_frames(&nothing).and_then(|program| {
+        found.iter().try_for_each(|interface| Attached::at_egress(interface.index, &program).map(drop))
+    });
+    tried.map(|()| found).map_err(|error| format!("programs cannot be attached: {error}{}", remedy(&error)))
+}
+
+/// The access interfaces that a device of a gateway is at, by what is said of the device.
+pub(crate) fn interfaces_of(device: &Interface) -> Vec<&str> {
+    let alias = device.alias.as_deref().and_then(|alias| alias.strip_prefix(AT));
+    alias.map(|names| names.split(',').collect()).unwrap_or_default()
+}
+
+/// What begins what is said of a device.
+const AT: &str = "at ";
+
+/// What leads packets to a gateway's devices, and back.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    /// What takes packets.
+    taking: Vec<Attached>,
+    /// What has them go on.
+    _going_on: Vec<Attached>,
+    counters: Arc<Counters>,
+    watch: Option<Watch>,
+    /// An access interface that is not there any more, or another one of its name.
+    pub vanished: Arc<Vanished>,
+    /// Why the headers of frames go with the process.
+    pub not_kept: Option<io::Error>,
+}
+
+/// Interfaces that are not there any more.
+#[derive(Debug, Default)]
+pub(crate) struct Vanished {
+    is_news: AtomicBool,
+    names: Mutex<Vec<String>>,
+}
+
+impl Vanished {
+    fn add(&self, name: &str) {
+        let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+            self.is_news.store(true, Ordering::Release);
+        }
+    }
+
+    /// Their names, when there are more than the last time.
+    pub fn news(&self) -> Option<Vec<String>> {
+        if !self.is_news.load(Ordering::Acquire) || !self.is_news.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        Some(self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+    }
+}
+
+/// What is to be known of the host while the gateway runs.
+struct Watch {
+    changes: Changes,
+    local: AddressSet,
+    /// The access interfaces: names and indices.
+    access: Vec<(String, u32)>,
+    vanished: Arc<Vanished>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("access", &self.access).finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    fn look(&self) -> io::Result<()> {
+        self.local.set(&local_addresses()?);
+        for (name, index) in &self.access {
+            if interface_index(name).ok() != Some(*index) {
+                self.vanished.add(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&self) {
+        while self.changes.wait().is_ok() {
+            // What failed now is asked for again at the next change.
+            let _ = self.look();
+        }
+    }
+}
+
+impl Attachment {
+    /// Leads packets of the access interfaces to the devices, which are there. Where the gateway that runs is to hand them over, it goes on
+    /// meanwhile: both lead to the same devices.
+    ///
+    /// # Errors
+    /// What is in the way. What was done is undone.
+    pub fn install(
+        config: &Config,
+        interception: &Interception,
+        take_over: bool,
+    ) -> Result<Self, DaemonError> {
+        let access = possible(config).map_err(|why| AttachError::Impossible { why })?;
+        let netlink = Netlink::open().map_err(refused("connecting to the kernel's interfaces"))?;
+        if !take_over {
+            for device in &interception.devices {
+                // Of whom no header is known, the host routes what is written there.
+                set_up_device(&netlink, device)
+                    .and_then(|()| set_up_routing(&netlink, device, interception))
+                    .map_err(refused(format!("setting up `{device}`")))?;
+            }
+            let device = &interception.devices[0];
+            let described = interface_index(device)
+                .and_then(|index| netlink.describe(index, &format!("{AT}{}", config.access.join(","))));
+            described.map_err(refused(format!("describing `{device}`")))?;
+        }
+        Ok(lead(config, interception, &access)?)
+    }
+
+    /// Goes on to learn what changes at the host, with no more privileges than the calling thread has now.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn begin(&mut self) -> io::Result<()> {
+        let Some(watch) = self.watch.take() else { return Ok(()) };
+        std::thread::Builder::new().name("addresses".into()).spawn(move || watch.watch()).map(drop)
+    }
+
+    /// Nothing more is led to the devices; what the gateway still says goes on as before.
+    pub fn release(&mut self) {
+        self.taking.clear();
+    }
+
+    /// What is lost in it.
+    pub fn lost(&self) -> Lost {
+        Lost(Arc::clone(&self.counters))
+    }
+}
+
+fn lead(
+    config: &Config,
+    interception: &Interception,
+    access: &[Interface],
+) -> Result<Attachment, AttachError> {
+    let (headers, not_kept) = headers(config, REMEMBERED).map_err(refused("making a map of headers"))?;
+    let local = AddressSet::create().map_err(refused("making a set of addresses"))?;
+    let counters = Counters::create().map_err(refused("making counters"))?;
+    let maps =
+        Maps { headers: headers.descriptor(), local: local.descriptor(), counters: counters.descriptor() };
+    let vanished = Arc::new(Vanished::default());
+    let watch = Watch {
+        changes: Changes::watch().map_err(refused("watching the host's addresses"))?,
+        local,
+        access: access.iter().map(|interface| (interface.name.clone(), interface.index)).collect(),
+        vanished: Arc::clone(&vanished),
+    };
+    watch.look().map_err(refused("asking for the host's addresses"))?;
+    let load = |name: &str, program: &[_]| {
+        Program::load_for_frames(program).map_err(refused(format!("loading the program for `{name}`")))
+    };
+    let attached = |name: &str, attached: io::Result<Attached>| {
+        attached.map_err(refused(format!("attaching a program to `{name}`")))
+    };
+    let [access_device, wan_device] = &interception.devices;
+    let index = |device: &str| interface_index(device).map_err(refused(format!("finding `{device}`")));
+    let devices = Devices { access: index(access_device)?, wan: index(wan_device)? };
+    let indices: Vec<u32> = access.iter().map(|interface| interface.index).collect();
+    let (mut going_on, mut taking) = (Vec::new(), Vec::new());
+    // What is written has a way before anything is read.
+    for (name, index, program) in
+        [(access_device, devices.access, to_access(maps)), (wan_device, devices.wan, to_the_host(maps))]
+    {
+        going_on.push(attached(name, Attached::at_ingress(index, &load(name, &program)?))?);
+    }
+    let all = config.traffic == Traffic::All;
+    let mut programs = Vec::new();
+    for Interface { name, index, .. } in access {
+        let taken = load(name, &coming_in(maps, *index, devices))?;
+        let left = load(name, &leaving(maps, *index, devices, &indices, all))?;
+        programs.push((name, *index, [load(name, &own())?, taken, left]));
+    }
+    // The last one that is attached is the first one that sees a packet.
+    for (name, index, [own, taken, left]) in &programs {
+        let taken = attached(name, Attached::at_ingress(*index, taken))?;
+        going_on.push(attached(name, Attached::at_ingress(*index, own))?);
+        taking.push(taken);
+        taking.push(attached(name, Attached::at_egress(*index, left))?);
+    }
+    let counters = Arc::new(counters);
+    Ok(Attachment { taking, _going_on: going_on, counters, watch: Some(watch), vanished, not_kept })
+}
+
+/// What a gateway would do to this host, line by line.
+pub(crate) fn describe(config: &Config, devices: &[String; 2], queues: &str) -> Vec<String> {
+    let mut lines: Vec<String> = devices
+        .iter()
+        .map(|device| format!("device {device}: a TUN device{queues}, with rp_filter = 2 and forwarding = 1"))
+        .collect();
+    let toward = match config.traffic {
+        Traffic::All => "IPv4 and IPv6",
+        Traffic::Tcp => "TCP, and ICMP errors (IPv4 and IPv6)",
+    };
+    for name in &config.access {
+        lines.push(format!(
+            "programs at {name}, as long as it runs: TCP, and ICMP errors (IPv4 and IPv6), that come in for others than this host go to {}, \
+             and then to this host's firewall and routes; {toward} of others than this host that leave go to {}",
+            devices[0], devices[1]
+        ));
+    }
+    if config.custody {
+        lines.push(format!("map {}, for the headers of frames", kept_path(config).display()));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What of a router does not go together with routing rules, which lead each packet through its kernel twice: as two packets of other
+//! interfaces.
+use crate::Config;
+use serde_json::Value;
+use shorthaul_os::Netlink;
+use shorthaul_os::netlink::{Action, Family};
+use std::process::{Command, Stdio};
+
+/// The kernel's own table.
+const LOCAL: u32 = 255;
+
+/// What was found, in sentences, as far as it can be seen.
+pub(crate) fn obstacles(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(rules) = ruleset() {
+        let (translates, drops) = look(&rules);
+        if translates {
+            found.push(
+                "the firewall translates source addresses (masquerade or snat), which is decided on before the packet leaves by the \
+                 interface that is meant: new connections would leave with their own addresses"
+                    .into(),
+            );
+        }
+        if drops {
+            found.push(format!(
+                "the firewall drops what it forwards unless a rule accepts it: rules that name interfaces have to name `sh-{}-e` and \
+                 `sh-{0}-w`, too",
+                config.name
+            ));
+        }
+    } else if legacy() {
+        found.push("there may be rules of iptables, which cannot be seen here: MASQUERADE, SNAT, or a policy of DROP in FORWARD keep new connections from working".into());
+    }
+    found.extend(earlier_rule(config));
+    found
+}
+
+/// The firewall's rules, if the program that lists them is there and may.
+fn ruleset() -> Option<Value> {
+    let said = Command::new("nft").args(["-j", "list", "ruleset"]).stdin(Stdio::null()).output().ok()?;
+    if said.status.success() { serde_json::from_slice(&said.stdout).ok() } else { None }
+}
+
+/// Whether some rule translates source addresses, and whether a chain drops what is forwarded.
+fn look(ruleset: &Value) -> (bool, bool) {
+    let (mut translates, mut drops) = (false, false);
+    for object in ruleset["nftables"].as_array().into_iter().flatten() {
+        for expression in object["rule"]["expr"].as_array().into_iter().flatten() {
+            // What iptables has put there has a name of its own.
+            let target = expression["xt"]["name"].as_str().unwrap_or_default();
+            translates |= expression.get("masquerade").is_some()
+                || expression.get("snat").is_some()
+                || matches!(target, "MASQUERADE" | "SNAT");
+        }
+        let chain = &object["chain"];
+        drops |= chain["hook"] == "forward" && chain["policy"] == "drop";
+    }
+    (translates, drops)
+}
+
+/// Whether there are tables of the older iptables.
+fn legacy() -> bool {
+    let names = std::fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
+    names.lines().any(|name| matches!(name, "nat" | "filter"))
+}
+
+/// A rule that is asked before ours, and may answer.
+fn earlier_rule(config: &Config) -> Option<String> {
+    let netlink = Netlink::open().ok()?;
+    let rules = [Family::V4, Family::V6].into_iter().filter_map(|family| netlink.rules(family).ok());
+    let mut earlier = rules.flatten().filter(|rule| {
+        rule.priority.0 < config.table && !matches!(rule.action, Action::Table(LOCAL)) && rule.priority.0 > 0
+    });
+    let rule = earlier.next()?;
+    let Action::Table(table) = rule.action else { return None };
+    Some(format!(
+        "a routing rule of priority {} is asked before the gateway's, and looks into table {table}: give the gateway a lower number with \
+         --table",
+        rule.priority.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_keeps_packets_from_passing_twice_is_found_in_the_rules_of_a_firewall() {
+        let rules = |expr: Value, policy: &str| {
+            json!({"nftables": [
+                {"metainfo": {"version": "1.1"}},
+                {"chain": {"family": "inet", "hook": "forward", "policy": policy}},
+                {"rule": {"family": "ip", "expr": [{"match": {}}, expr]}},
+            ]})
+        };
+        for (expr, policy, expected) in [
+            (json!({"masquerade": null}), "accept", (true, false)),
+            (json!({"snat": {"addr": "192.0.2.1"}}), "drop", (true, true)),
+            (json!({"xt": {"type": "target", "name": "MASQUERADE"}}), "accept", (true, false)),
+            (json!({"accept": null}), "drop", (false, true)),
+            (json!({"accept": null}), "accept", (false, false)),
+        ] {
+            assert_eq!(look(&rules(expr.clone(), policy)), expected, "{expr} {policy}");
+        }
+    }
+}

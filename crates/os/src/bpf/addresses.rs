@@ -1,0 +1,153 @@
+//! Addresses that programs are told apart by, and that change while the programs run.
+use super::map::Shared;
+use super::{Assembler, Instruction, Label, Operation, Register, Size};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+/// Places of addresses with the same hash.
+const SLOTS: usize = 4;
+/// Bits of a hash.
+const BITS: u32 = 10;
+/// Numbers of eight bytes in an address.
+const PARTS: usize = 2;
+/// Odd, and of no pattern: the upper bits of a product with it are those of all bits.
+const FACTOR: u32 = 0x61c8_8647;
+
+/// A set of addresses that programs look into. It is changed by writing to memory: that takes no system call, and no privilege.
+///
+/// A hash says where an address may be. Where more have the same than there is room for, the rest is not in the set.
+#[derive(Debug)]
+pub struct AddressSet(Shared);
+
+impl AddressSet {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create() -> io::Result<AddressSet> {
+        Shared::create((1 << BITS) * SLOTS * PARTS, true).map(AddressSet)
+    }
+
+    /// These are in the set from now on, and no others. What stays is in it all the while.
+    pub fn set(&self, addresses: &[IpAddr]) {
+        let mut wanted: BTreeSet<[u64; PARTS]> = addresses.iter().map(|address| parts(*address)).collect();
+        let places = (0..(1 << BITS) * SLOTS).map(|place| place * PARTS);
+        for place in places {
+            let there = [place, place + 1].map(|number| self.0.get(number).load(Ordering::Relaxed));
+            if there != [0; PARTS] && !wanted.remove(&there) {
+                self.put(place, [0; PARTS]);
+            }
+        }
+        for parts in wanted {
+            let first = hash(parts) * SLOTS * PARTS;
+            let mut places = (0..SLOTS).map(|slot| first + slot * PARTS);
+            let is_free = |place: &usize| {
+                [*place, place + 1].iter().all(|&number| self.0.get(number).load(Ordering::Relaxed) == 0)
+            };
+            if let Some(place) = places.find(is_free) {
+                self.put(place, parts);
+            }
+        }
+    }
+
+    fn put(&self, place: usize, parts: [u64; PARTS]) {
+        for (number, part) in parts.into_iter().enumerate() {
+            self.0.get(place + number).store(part, Ordering::Relaxed);
+        }
+    }
+
+    /// What [`AddressSet::look_up`] wants. The program keeps the set.
+    pub fn descriptor(&self) -> std::os::fd::RawFd {
+        self.0.descriptor()
+    }
+
+    /// Instructions that go on at `found` if the address on the stack, of 16 bytes (an IPv4 address, and zeros), is in the set. They
+    /// spoil R0 to R4.
+    pub fn look_up(program: &mut Assembler, descriptor: i32, at: i16, found: Label) {
+        use Register::{Frame, R0, R1, R2, R3, R4};
+        program.extend([
+            Instruction::load(Size::Double, R3, Frame, at),
+            Instruction::load(Size::Double, R4, Frame, at + 8),
+            Instruction::with_register(Operation::Move, R0, R3),
+            Instruction::with_register(Operation::Add, R0, R4),
+            Instruction::with_number(Operation::Multiply, R0, FACTOR),
+            Instruction::with_number(Operation::ShiftRight, R0, 64 - BITS),
+            Instruction::with_number(Operation::Multiply, R0, (SLOTS * PARTS * size_of::<u64>()) as u32),
+        ]);
+        program.extend(Instruction::load_value(R1, descriptor));
+        program.extend([Instruction::with_register(Operation::Add, R1, R0)]);
+        for slot in 0..SLOTS {
+            let [equal, other] = [(); 2].map(|()| program.label());
+            let place = (slot * PARTS * size_of::<u64>()) as i16;
+            program.extend([Instruction::load(Size::Double, R2, R1, place)]);
+            program.jump(equal, Instruction::skip_if_equal(R2, R3, 0));
+            program.jump(other, Instruction::skip(0));
+            program.place(equal);
+            program.extend([Instruction::load(Size::Double, R2, R1, place + 8)]);
+            program.jump(found, Instruction::skip_if_equal(R2, R4, 0));
+            program.place(other);
+        }
+    }
+}
+
+/// As a program loads them.
+fn parts(address: IpAddr) -> [u64; PARTS] {
+    let mut octets = [0; 16];
+    match address {
+        IpAddr::V4(address) => octets[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => octets = address.octets(),
+    }
+    let [low, high] = [0, 8].map(|at| {
+        let part: [u8; 8] = std::array::from_fn(|byte| octets[at + byte]);
+        u64::from_ne_bytes(part)
+    });
+    [low, high]
+}
+
+/// As a program finds it.
+fn hash([low, high]: [u64; PARTS]) -> usize {
+    (low.wrapping_add(high).wrapping_mul(u64::from(FACTOR)) >> (64 - BITS)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NEXT, Program};
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_set_is_found_and_nothing_else() {
+        let set = match AddressSet::create() {
+            Ok(set) => set,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
+            Err(error) => panic!("{error}"),
+        };
+        let is_in = |address: IpAddr| {
+            let [low, high] = parts(address);
+            let mut program = Assembler::new();
+            let found = program.label();
+            for (at, part) in [(-16, low), (-8, high)] {
+                program.extend(Instruction::load_number(Register::R0, part));
+                program.extend([Instruction::store(Size::Double, Register::Frame, at, Register::R0)]);
+            }
+            AddressSet::look_up(&mut program, set.descriptor(), -16, found);
+            program.extend([Instruction::number(Register::R0, NEXT), Instruction::exit()]);
+            program.place(found);
+            program.extend([Instruction::number(Register::R0, 7), Instruction::exit()]);
+            let program = Program::load_for_frames(&program.finish()).unwrap();
+            program.run_frame(&[0; 64]).unwrap() == 7
+        };
+        let all: Vec<IpAddr> = (0..200_u8)
+            .map(|last| IpAddr::from([10, 0, last / 3, last]))
+            .chain((0..50).map(|last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last])))
+            .collect();
+        set.set(&all[100..]);
+        set.set(&all[50..240]);
+        let missed = all[50..240].iter().filter(|address| !is_in(**address)).count();
+        assert!(missed < 4, "{missed} of 190 found no room");
+        for address in all[..50].iter().chain(&all[240..]) {
+            assert!(!is_in(*address), "{address}");
+        }
+    }
+}
