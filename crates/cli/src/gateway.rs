@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "IF,IF", value_parser = bridge, conflicts_with_all = ["access", "wan"])]
     bridge: Option<[String; 2]>,
     /// How packets come to it: `interface`, by programs at the access interfaces, before the host's firewall and routes see them; `rules`,
-    /// by routing rules. Without, the former where it can be
+    /// by routing rules. Without, the latter, and the former where address translation, a firewall or other rules do not go with these
     #[arg(long, value_name = "interface|rules", value_parser = attach, conflicts_with = "bridge")]
     attach: Option<Attach>,
     /// A name, where several gateways run on one host

@@ -35,8 +35,9 @@ pub struct Config {
     #[schemars(extend("examples" = [["eth0", "eth1"]]))]
     pub bridge: Option<[String; 2]>,
     /// How packets come to a gateway that routes: `"interface"`, programs at the access interfaces, between these and the host's firewall
-    /// and routes; or `"rules"`, routing rules, which lead each packet through the host twice. Left out, it is the former where the kernel
-    /// (Linux 6.6), the privileges and the interfaces (Ethernet) are such, and otherwise the latter.
+    /// and routes (Linux 6.6, Ethernet, CAP_BPF); or `"rules"`, routing rules, which lead each packet through the host twice. Left out, it is
+    /// the latter, and the former where something is found that does not go with rules: address translation, a firewall that drops what
+    /// no rule names, a routing rule ahead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attach: Option<Attach>,
     /// What one host is on the access side: addresses that agree in their first bits.

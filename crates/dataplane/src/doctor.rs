@@ -107,7 +107,11 @@ fn way(config: &Config) -> Vec<Finding> {
             )]
         }
         Ok(Way::Rules(why)) => {
-            let seen = format!("routing rules: {}", why.as_deref().unwrap_or("`attach = \"rules\"`"));
+            let usual = match config.attach {
+                Some(_) => "`attach = \"rules\"`",
+                None => "nothing was found that does not go together with them",
+            };
+            let seen = format!("routing rules: {}", why.as_deref().unwrap_or(usual));
             let of_rules =
                 obstacles(config).into_iter().map(|found| wrong("way", found, format!("see {SEE}")));
             [note("way", seen, "")].into_iter().chain(of_rules).collect()

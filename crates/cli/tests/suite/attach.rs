@@ -194,17 +194,30 @@ fn the_routers_own_connections_do_not_meet_the_gateway() {
     }
 }
 
+/// What the gateway would do there.
+fn check(site: &Site, more: &[&str]) -> String {
+    let mut command = site.command();
+    command.args(more).arg("--check");
+    let said = site.lab.host("gateway").run(|| command.output().unwrap());
+    String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+fn left_to_itself_it_goes_by_rules_unless_something_does_not_go_with_them() {
+    let Some(site) = site("left", "") else { return };
+    let said = check(&site, &[]);
+    assert!(said.contains("rules 7001") && !said.contains("programs at"), "{said}");
+    nft(&site, MASQUERADE);
+    let said = check(&site, &[]);
+    assert!(said.contains("programs at to-client") && !said.contains("warning"), "{said}");
+}
+
 #[test]
 fn rules_are_the_way_where_they_are_asked_for_and_what_does_not_go_with_them_is_told() {
     let Some(site) = site("by-rules", "attach = \"rules\"\n") else { return };
     nft(&site, MASQUERADE);
     nft(&site, FIREWALL);
-    let check = |more: &[&str]| {
-        let mut command = site.command();
-        command.args(more).arg("--check");
-        let said = site.lab.host("gateway").run(|| command.output().unwrap());
-        String::from_utf8(said.stdout).unwrap()
-    };
+    let check = |more: &[&str]| check(&site, more);
     let said = check(&[]);
     for words in ["warning", "masquerade", "sh-gw-e", "rules 7001"] {
         assert!(said.contains(words), "{said}");

@@ -10,6 +10,7 @@
 pub(crate) mod obstacle;
 mod program;
 
+use self::obstacle::obstacles;
 use crate::bridge::{Lost, headers, kept_path, remedy};
 use crate::config::Attach;
 use crate::daemon_error::DaemonError;
@@ -60,27 +61,35 @@ pub enum Way {
     Rules(Option<String>),
 }
 
-/// Which way a gateway with this configuration goes: what is asked for; otherwise programs, where they can be. One that takes over goes
-/// the way of the one that runs.
+/// Which way a gateway with this configuration goes: what is asked for; otherwise rules, and programs where something is found that does not
+/// go together with rules. One that takes over goes the way of the one that runs.
 ///
 /// # Errors
 /// What is asked for cannot be.
 pub(crate) fn choose(config: &Config, take_over: bool) -> Result<Way, AttachError> {
+    let has_rules = || {
+        take_over
+            && gateway_rules()
+                .is_ok_and(|rules| rules.iter().any(|(_, priority, _)| *priority == config.table))
+    };
     match config.attach {
-        Some(Attach::Rules) => return Ok(Way::Rules(None)),
-        None if take_over => {
-            let has_rules = gateway_rules()
-                .is_ok_and(|rules| rules.iter().any(|(_, priority, _)| *priority == config.table));
-            if has_rules {
-                return Ok(Way::Rules(Some("the gateway that is taken over has them".into())));
-            }
+        Some(Attach::Rules) => Ok(Way::Rules(None)),
+        // Both at once would lead packets round and round.
+        Some(Attach::Interface) if has_rules() => {
+            Err(AttachError::Impossible { why: "the gateway that is taken over has routing rules".into() })
         }
-        _ => {}
-    }
-    match (possible(config), config.attach) {
-        (Ok(_), _) => Ok(Way::Interfaces),
-        (Err(why), None) => Ok(Way::Rules(Some(why))),
-        (Err(why), Some(_)) => Err(AttachError::Impossible { why }),
+        Some(Attach::Interface) => {
+            possible(config).map(|_| Way::Interfaces).map_err(|why| AttachError::Impossible { why })
+        }
+        None if has_rules() => Ok(Way::Rules(None)),
+        None if take_over => {
+            Ok(possible(config).map_or_else(|why| Way::Rules(Some(why)), |_| Way::Interfaces))
+        }
+        None => match (obstacles(config).is_empty(), possible(config)) {
+            (true, _) => Ok(Way::Rules(None)),
+            (false, Ok(_)) => Ok(Way::Interfaces),
+            (false, Err(why)) => Ok(Way::Rules(Some(why))),
+        },
     }
 }
 
@@ -176,8 +185,9 @@ impl std::fmt::Debug for Watch {
 impl Watch {
     fn look(&self) -> io::Result<()> {
         self.local.set(&local_addresses()?);
+        let present = list()?;
         for (name, index) in &self.access {
-            if interface_index(name).ok() != Some(*index) {
+            if !present.iter().any(|interface| interface.name == *name && interface.index == *index) {
                 self.vanished.add(name);
             }
         }
@@ -213,9 +223,9 @@ impl Attachment {
                     .map_err(refused(format!("setting up `{device}`")))?;
             }
             let device = &interception.devices[0];
-            let described = interface_index(device)
+            // Another gateway sees by it where this one is. There is no room for the names of dozens of interfaces, which is no reason to do nothing.
+            let _ = interface_index(device)
                 .and_then(|index| netlink.describe(index, &format!("{AT}{}", config.access.join(","))));
-            described.map_err(refused(format!("describing `{device}`")))?;
         }
         Ok(lead(config, interception, &access)?)
     }

@@ -68,8 +68,13 @@ fn legacy() -> bool {
 fn earlier_rule(config: &Config) -> Option<String> {
     let netlink = Netlink::open().ok()?;
     let rules = [Family::V4, Family::V6].into_iter().filter_map(|family| netlink.rules(family).ok());
+    // One of another gateway is for other interfaces.
+    let is_ours = |name: &String| config.access.contains(name) || config.wan.contains(name);
     let mut earlier = rules.flatten().filter(|rule| {
-        rule.priority.0 < config.table && !matches!(rule.action, Action::Table(LOCAL)) && rule.priority.0 > 0
+        rule.priority.0 < config.table
+            && !matches!(rule.action, Action::Table(LOCAL))
+            && rule.priority.0 > 0
+            && rule.interface.as_ref().is_none_or(is_ours)
     });
     let rule = earlier.next()?;
     let Action::Table(table) = rule.action else { return None };
