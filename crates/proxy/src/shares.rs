@@ -3,13 +3,27 @@
 //! A host may hold as much as is still free (a dynamic threshold, Choudhury and Hahne 1998, with a factor of one). One that reads
 //! nothing gets half of all memory, of two each gets a third, and there is always room for one more. Nothing has to be known of
 //! how many there are. What exceeds the threshold when others come is given back by reading: nothing more is taken for it.
+//!
+//! One who has many addresses is many hosts. So the last eighth of the memory goes by reading, too: there a host may hold what it
+//! has read within a second, or little. Where even that is not left for a host, its connections pass whole as soon as nothing of
+//! them is held (`Gateway::is_better_whole`).
 use crate::gateway::Keyed;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 use hashbrown::HashMap;
+use shorthaul_types::Time;
 
 /// What each flow of a host below its threshold may hold beside what it does: less would cost round trips.
 const LEAST: u64 = 16 * 1024;
+/// What a host may hold of the reserve that reads nothing; and what a new flow finds at least, or it stays whole.
+pub(crate) const LEAST_ROOM: u64 = 64 * 1024;
+/// The reserve is one of so many parts of the memory.
+const RESERVE: u64 = 8;
+/// The memory that a byte takes at most, with packet buffers that are not full.
+pub(crate) const MEMORY_PER_BYTE: u64 = 2;
+/// A host of the reserve may hold what it has read within this time: more than a round trip of any path.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 /// The share of a flow that has none.
 pub(crate) const NO_SHARE: u32 = u32::MAX;
 
@@ -18,6 +32,39 @@ pub(crate) const NO_SHARE: u32 = u32::MAX;
 pub(crate) struct Holder {
     pub on_access_side: bool,
     pub address: IpAddr,
+}
+
+/// The memory that there is, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Supply {
+    pub now: Time,
+    pub total: u64,
+    pub free: u64,
+}
+
+impl Supply {
+    fn is_down_to_the_reserve(&self) -> bool {
+        self.free < self.total / RESERVE
+    }
+}
+
+/// What a host has read, by periods of [`READ_WITHIN`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    since: Time,
+    in_this: u64,
+    in_last: u64,
+}
+
+impl Reading {
+    fn at(mut self, now: Time) -> Reading {
+        let passed = now.saturating_since(self.since);
+        if passed >= READ_WITHIN {
+            let in_last = if passed < 2 * READ_WITHIN { self.in_this } else { 0 };
+            self = Reading { since: now, in_this: 0, in_last };
+        }
+        self
+    }
 }
 
 /// What waits for one host.
@@ -29,18 +76,44 @@ pub(crate) struct Share {
     /// Of those, flows of which something waits for it.
     busy: u32,
     /// Memory that this takes, in bytes.
-    pub held: u64,
+    held: u64,
+    reading: Reading,
 }
 
 impl Share {
-    /// What may be held of a flow of which `own` bytes wait, where `free` bytes of memory are.
-    pub fn window(&self, own: u64, free: u64) -> u64 {
-        let left = free.saturating_sub(self.held);
+    /// What may be held of a flow of which `own` bytes wait.
+    pub fn window(&self, own: u64, supply: Supply) -> u64 {
+        let left = self.left(supply);
         if left == 0 {
             return 0;
         }
         // Half of the memory of a buffer may be empty, so that what is held is at least half of it.
         own / 2 + (left / u64::from(self.busy.max(1))).max(LEAST.min(left))
+    }
+
+    /// What may be held beside what is.
+    fn left(&self, supply: Supply) -> u64 {
+        self.most(supply).saturating_sub(self.held)
+    }
+
+    fn most(&self, supply: Supply) -> u64 {
+        if !supply.is_down_to_the_reserve() {
+            return supply.free;
+        }
+        let Reading { in_this, in_last, .. } = self.reading.at(supply.now);
+        supply.free.min(in_this.max(in_last).max(LEAST_ROOM))
+    }
+
+    /// Whether so little may be held that a flow would be slower split than whole.
+    pub fn is_used_up(&self, supply: Supply) -> bool {
+        self.left(supply) < LEAST
+    }
+
+    /// What is free of the memory for what comes for this host. It was offered before, perhaps when there was more: who holds more than it
+    /// may leaves the reserve to others even so.
+    pub fn room(&self, supply: Supply) -> u64 {
+        let Supply { total, free, .. } = supply;
+        if self.held > self.most(supply) { free.saturating_sub(total / RESERVE) } else { free }
     }
 }
 
@@ -61,7 +134,7 @@ impl Shares {
     pub fn join(&mut self, holder: Holder) -> u32 {
         let Shares { places, shares, free } = self;
         let place = *places.entry(holder).or_insert_with(|| {
-            let share = Share { holder, flows: 0, busy: 0, held: 0 };
+            let share = Share { holder, flows: 0, busy: 0, held: 0, reading: Reading::default() };
             match free.pop() {
                 Some(place) => {
                     shares[place as usize] = share;
@@ -92,6 +165,13 @@ impl Shares {
         let Some(share) = self.shares.get_mut(place as usize) else { return };
         share.held = share.held + now as u64 - before as u64;
         share.busy = share.busy + u32::from(now > 0) - u32::from(before > 0);
+    }
+
+    /// A host has read so many bytes of what waited for it.
+    pub fn note_read(&mut self, now: Time, place: u32, bytes: u64) {
+        let Some(share) = self.shares.get_mut(place as usize) else { return };
+        share.reading = share.reading.at(now);
+        share.reading.in_this += MEMORY_PER_BYTE * bytes;
     }
 
     pub fn get(&self, place: u32) -> Option<&Share> {
@@ -133,6 +213,25 @@ mod tests {
     }
 
     #[test]
+    fn the_reserve_is_for_those_who_read() {
+        let (memory, second) = (64 << 20, Duration::from_secs(1));
+        let mut shares = Shares::new(1);
+        let place = shares.join(holder(1));
+        let at =
+            |seconds: u32| Supply { now: Time::ZERO + second * seconds, total: memory, free: memory / 10 };
+        let most = |shares: &Shares, seconds| shares.get(place).unwrap().window(0, at(seconds));
+        assert_eq!(most(&shares, 1), LEAST_ROOM, "who has read nothing");
+        shares.note_read(at(1).now, place, 1 << 20);
+        assert_eq!((most(&shares, 1), most(&shares, 2)), (2 << 20, 2 << 20), "who has read a megabyte");
+        assert_eq!(most(&shares, 3), LEAST_ROOM, "who has read no more since");
+        shares.book(place, 0, 1 << 20);
+        let share = shares.get(place).unwrap();
+        assert_eq!((share.window(0, at(3)), share.room(at(3)), share.is_used_up(at(3))), (0, 0, true));
+        let plenty = Supply { free: memory / 4, ..at(3) };
+        assert_eq!((share.window(0, plenty), share.is_used_up(plenty)), ((15 << 20), false));
+    }
+
+    #[test]
     fn whoever_reads_nothing_leaves_as_much_as_it_has() {
         let memory = 1 << 30;
         for greedy in [1, 2, 5, 100] {
@@ -142,7 +241,8 @@ mod tests {
             for _ in 0..200_000 {
                 for place in &places {
                     let share = shares.get(*place).unwrap();
-                    let (own, window) = (share.held, share.window(share.held, memory - held));
+                    let supply = Supply { now: Time::ZERO, total: 0, free: memory - held };
+                    let (own, window) = (share.held, share.window(share.held, supply));
                     let more = window.saturating_sub(own).min(65_536);
                     shares.book(*place, own as usize, (own + more) as usize);
                     held += more;

@@ -2,9 +2,8 @@
 //! there is for what it sends.
 use super::served::FIRST_WINDOW;
 use super::{Member, Served};
+use crate::shares::MEMORY_PER_BYTE;
 
-/// The memory that a byte takes at most, with packet buffers that are not full.
-pub(super) const MEMORY_PER_BYTE: u64 = 2;
 /// A host is expected to have this many connections.
 const EXPECTED: usize = 8;
 /// A host has so many times the largest buffer that one of its connections needs, and this at least, in bytes: with all that it may have,

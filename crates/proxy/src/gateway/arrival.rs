@@ -224,6 +224,7 @@ impl Gateway {
     fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
         self.counters.bytes_split += packet.wire_len() as u64;
         let budget = self.within_host(index, self.budget(index));
+        let is_better_whole = self.is_better_whole(index);
         let admitted = self.admit(now, index, packet);
         let Some(entry) = self.table.get_mut(index) else { return };
         let Phase::Split(flow) = &mut entry.phase else { return };
@@ -235,7 +236,14 @@ impl Gateway {
         } else {
             self.counters.split_bytes_down += payload;
         }
+        if is_better_whole && !flow.owes_bytes() {
+            flow.drain();
+        }
+        let before = flow.delivered_to(side);
         let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
+        // What the packet acknowledges, its sender has read.
+        let (read, share) = (flow.delivered_to(side) - before, entry.shares[side.index()]);
+        self.shares.note_read(now, share, read);
         let Rejected { unacceptable, challenged, suppressed } = flow.take_rejected();
         self.counters.challenges_suppressed += suppressed;
         self.counters.segments_unacceptable += unacceptable;

@@ -8,7 +8,7 @@ use crate::aggregate::Member;
 use crate::end::Side;
 use crate::handshake::Handshake;
 use crate::put_away::Packed;
-use crate::shares::{Holder, NO_SHARE};
+use crate::shares::{Holder, LEAST_ROOM, NO_SHARE, Supply};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use crate::whole_flow::WholeFlow;
 use crate::{Custody, HostPrefix};
@@ -24,12 +24,8 @@ use shorthaul_types::{FlowKey, PortId, Time};
 pub(super) const SWEEPS: u32 = 64;
 /// and how many places are looked at in one, at most.
 const A_SWEEP: usize = 512;
-/// What a new flow finds at least, or it stays whole.
-const LEAST_ROOM: u64 = 64 * 1024;
 /// Of the last one of so many parts of the table, hosts get something that have few flows.
 const CROWDED: usize = 4;
-/// Hosts above their threshold leave this part of the memory to others, even of what they were offered before.
-const RESERVE: u64 = 8;
 
 /// What stage a flow is in.
 #[derive(Debug)]
@@ -339,16 +335,23 @@ impl Gateway {
             .map(|(on_access_side, address)| self.holder(on_access_side, address))
     }
 
-    /// Whether an end of a flow holds more than its share, where memory is short.
-    fn is_too_greedy(&self, index: u32) -> bool {
-        let free = self.free_memory();
-        self.is_short_of_memory()
-            && self.table.get(index).is_some_and(|entry| {
-                entry
-                    .shares
-                    .iter()
-                    .any(|share| self.shares.get(*share).is_some_and(|share| share.held > free))
-            })
+    fn supply(&self) -> Supply {
+        Supply { now: self.now, total: self.config.memory.0, free: self.free_memory() }
+    }
+
+    /// Whether an end of a flow has used up its share, where memory is short: its memory is better used by others, and what comes of it
+    /// is sooner there if it passes.
+    pub(super) fn is_better_whole(&self, index: u32) -> bool {
+        if !self.is_short_of_memory() {
+            return false;
+        }
+        let (supply, entry) = (self.supply(), self.table.get(index));
+        entry.is_some_and(|entry| {
+            entry
+                .shares
+                .iter()
+                .any(|share| self.shares.get(*share).is_some_and(|share| share.is_used_up(supply)))
+        })
     }
 
     /// Whether the table is nearly full, and the host that opens a flow with a SYN from `port` has more flows than there is room for: a
@@ -362,7 +365,8 @@ impl Gateway {
     /// What a flow may take.
     pub(super) fn budget(&self, index: u32) -> Budget {
         let flow_buffer = self.config.flow_buffer.0;
-        let free = self.free_memory();
+        let supply = self.supply();
+        let free = supply.free;
         let mut budget =
             Budget { windows: [flow_buffer; 2], directions: [2 * flow_buffer; 2], free: [free; 2] };
         let Some(entry) = self.table.get(index) else { return budget };
@@ -373,11 +377,9 @@ impl Gateway {
         for side in 0..2 {
             // What one end sends waits for the other.
             let Some(share) = self.shares.get(entry.shares[1 - side]) else { continue };
-            let window = share.window(entry.allocated[side] as u64, free);
+            let window = share.window(entry.allocated[side] as u64, supply);
             budget.windows[side] = budget.windows[side].min(window);
-            if share.held > free {
-                budget.free[side] = free.saturating_sub(self.config.memory.0 / RESERVE);
-            }
+            budget.free[side] = share.room(supply);
         }
         budget
     }
@@ -396,8 +398,7 @@ impl Gateway {
                     self.allocated = self.allocated - before[side] + held[side];
                     self.shares.book(entry.shares[1 - side], before[side], held[side]);
                 }
-                if idle && !flow.needs_us(self.now) && self.is_too_greedy(index) {
-                    // Its memory is better used by others, and whatever comes of it passes.
+                if idle && !flow.needs_us(self.now) && self.is_better_whole(index) {
                     return self.settle(index, Fate::SteppedOut);
                 }
                 self.book(index);

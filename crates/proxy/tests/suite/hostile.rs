@@ -1,7 +1,7 @@
 //! Ends that mean harm: what they cost others is bounded.
 use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
 use shorthaul_proxy::{Gateway, GatewayConfig};
-use shorthaul_types::{Bytes, SeqNum};
+use shorthaul_types::{Bytes, PortId, SeqNum};
 use shorthaul_wire::{IpHeader, Machine, TcpFlags, TcpHeader, TxBatch};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -171,6 +171,105 @@ fn readers_that_never_read_leave_room_for_others() {
         assert!(window >= 256 * 1024, "{window} bytes are offered to {number}");
     }
     // What was acknowledged is held until it is read, and nothing of it is broken.
+    assert_eq!(
+        (world.subject.gateway.counters().flows_reset, world.subject.gateway.counters().flows_given_up),
+        (0, 0)
+    );
+}
+
+/// One who has many addresses: the server sends what it may to `hosts` of them with 8 connections each, and they acknowledge nothing.
+fn who_has_many_addresses_reads_nothing(world: &mut World, hosts: u32) {
+    let greedy: Vec<Client> = (0..8 * hosts).map(|i| (host(1_000 + i / 8), 2_000 + (i % 8) as u16)).collect();
+    for client in &greedy {
+        world.open(*client);
+    }
+    let mut sent: BTreeMap<Client, u32> = BTreeMap::new();
+    for _ in 0..100 {
+        for client in &greedy {
+            let at = sent.entry(*client).or_insert(1);
+            let edge = world.edges.get(client).copied().unwrap_or(60_000);
+            for _ in 0..32 {
+                if *at + MSS <= edge {
+                    world.says(false, *client, TcpFlags::ACK, *at, 1, MSS as usize);
+                    *at += MSS;
+                }
+            }
+        }
+        world.subject.now += Duration::from_millis(1);
+    }
+}
+
+/// Whether `out` has data for that side, from `at` on of what the other one sends.
+fn reaches(out: &TxBatch, side: PortId, isn: u32, at: u32) -> bool {
+    out.iter()
+        .filter(|(port, _)| *port == side)
+        .filter_map(|(_, packet)| packet.as_tcp())
+        .any(|segment| segment.header.seq.0.wrapping_sub(isn) == at && !segment.payload.is_empty())
+}
+
+#[test]
+fn who_has_many_addresses_leaves_the_reserve_to_others() {
+    let memory = 64 << 20;
+    let config =
+        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(4 << 20), ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    let old = (host(2), 4_000);
+    assert!(world.open(old));
+    who_has_many_addresses_reads_nothing(&mut world, 64);
+    let held = world.subject.gateway.allocated() as u64;
+    assert!(held > memory / 2, "they take what they can get: {held}");
+    assert!(memory - held >= memory / 8 - 64 * 80 * 1024, "{held} bytes are held");
+    for client in [old, (host(3), 4_000)] {
+        assert!(client == old || world.open(client), "{client:?} is not split");
+        let mut at = 1;
+        for _ in 0..200 {
+            let out = world.says(false, client, TcpFlags::ACK, at, 1, MSS as usize);
+            assert!(reaches(&out, Gateway::ACCESS, world.isn, at), "{client:?} at {at}");
+            at += MSS;
+            world.says(true, client, TcpFlags::ACK, 1, at, 0);
+        }
+        let state = world.subject.gateway.flows().find(|flow| flow.key.src.ip() == client.0).unwrap().state;
+        assert_eq!(state, "split");
+    }
+}
+
+/// With addresses enough there is no memory left. What is split already goes on whole then; nothing stands.
+#[test]
+fn without_memory_connections_go_on_whole() {
+    let memory = 8 << 20;
+    let config =
+        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(1 << 20), ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    let clients = [(host(2), 4_000), (host(3), 4_001)];
+    for client in clients {
+        assert!(world.open(client));
+        world.says(false, client, TcpFlags::ACK, 1, 1, MSS as usize);
+    }
+    let silent = (host(4), 4_002);
+    assert!(world.open(silent));
+    who_has_many_addresses_reads_nothing(&mut world, 400);
+    // What is retransmitted to them is remembered, too.
+    world.wait(Duration::from_secs(2));
+    let held = world.subject.gateway.allocated() as u64;
+    assert!(held > memory - u64::from(MSS), "{held} bytes are held");
+    assert!(held < memory / 8 * 9, "{held} bytes are held");
+    let out = world.says(true, silent, TcpFlags::ACK, 1, 1, MSS as usize);
+    assert!(reaches(&out, Gateway::WAN, world.isn, 1), "what nothing is held of passes at once");
+    for client in clients {
+        let mut at = 1 + MSS;
+        // What was there before is acknowledged only now, and there is no room for what comes with that: it comes again.
+        let asks = |world: &mut World| world.says(true, client, TcpFlags::ACK, 1, 1 + MSS, MSS as usize);
+        let first = asks(&mut world);
+        assert!(!reaches(&first, Gateway::WAN, world.isn, 1), "{client:?}: there was room");
+        world.wait(Duration::from_secs(1));
+        assert!(reaches(&asks(&mut world), Gateway::WAN, world.isn, 1), "{client:?}");
+        for _ in 0..200 {
+            let out = world.says(false, client, TcpFlags::ACK, at, 1 + MSS, MSS as usize);
+            assert!(reaches(&out, Gateway::ACCESS, world.isn, at), "{client:?} at {at}");
+            at += MSS;
+            world.says(true, client, TcpFlags::ACK, 1 + MSS, at, 0);
+        }
+    }
     assert_eq!(
         (world.subject.gateway.counters().flows_reset, world.subject.gateway.counters().flows_given_up),
         (0, 0)
