@@ -196,7 +196,6 @@ fn run<M: Controlled + 'static>(
             standing.begin(monotonic());
             let handed_over = take_over::ask(running, &interception, workers).map_err(|error| {
                 let _ = keeper.leave();
-                journals.iter().flatten().for_each(Journal::discard);
                 not_taken(config)(error)
             })?;
             Some(handed_over)

@@ -29,7 +29,9 @@ pub enum DaemonError {
     )]
     NotForwarding,
     /// There is one with this name.
-    #[error("a gateway named `{name}` is running already: give this one another with --name")]
+    #[error(
+        "a gateway named `{name}` is running already: --take-over goes on in its place; one beside it takes another --name, and interfaces of its own"
+    )]
     Running {
         /// The name.
         name: String,
@@ -108,7 +110,9 @@ fn device_remedy(error: &io::Error) -> &'static str {
         Some(Errno::PERM | Errno::ACCESS) => {
             " (it takes the capability CAP_NET_ADMIN: run as root, or in a user and network namespace of your own)"
         }
-        Some(Errno::BUSY) => " (another gateway has it: give this one another name with --name)",
+        Some(Errno::BUSY) => {
+            " (another gateway of this name has it: --take-over goes on in its place; one beside it takes another --name, and interfaces of its own)"
+        }
         _ => "",
     }
 }

@@ -3,7 +3,7 @@ use crate::attach::choose;
 use crate::attach::obstacle::obstacles;
 use crate::bridge::{Ports, look};
 use crate::host::{gateway_rules, running};
-use crate::preflight::SEE;
+use crate::preflight::{SEE, may_administer};
 use crate::{Config, Way};
 use serde::Serialize;
 use shorthaul_os::netlink::interfaces;
@@ -134,14 +134,11 @@ fn tun() -> Finding {
     }
 }
 
-/// CAP_NET_ADMIN, number 12 of capabilities(7).
+/// CAP_NET_ADMIN.
 fn administration() -> Finding {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
-    match bits >> 12 & 1 {
-        1 => well("privileges", "CAP_NET_ADMIN is there; a gateway gives it up once it is set up"),
-        _ => wrong(
+    match may_administer() {
+        true => well("privileges", "CAP_NET_ADMIN is there; a gateway gives it up once it is set up"),
+        false => wrong(
             "privileges",
             "CAP_NET_ADMIN is missing: devices and rules cannot be made",
             "sudo shorthaul doctor",

@@ -186,7 +186,7 @@ impl<M: Driven> EventLoop<M> {
     /// It cannot be put there.
     pub fn begin_journal(&mut self) -> io::Result<()> {
         self.outside.save(self.driver.machine_mut());
-        self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
+        self.outside.journal.as_mut().map_or(Ok(()), Journal::put_in_place)
     }
 
     /// What the machine's flows do at the moment, for whoever is handed over the [devices](Self::devices). All else that it knows stands in the journal

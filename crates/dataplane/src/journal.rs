@@ -60,6 +60,8 @@ pub struct Journal {
     /// Bytes, and changes of flows, for which there was no room: a crash loses them.
     bytes_without_room: u64,
     records_without_room: u64,
+    /// It stands at its path, and outlives this process.
+    is_in_place: bool,
 }
 
 /// The bytes of a flow that were copied, by direction.
@@ -210,11 +212,11 @@ impl Journal {
             is_cramped: false,
             bytes_without_room: 0,
             records_without_room: 0,
+            is_in_place: false,
         };
         match journal.write_header() {
             true => Ok(journal),
             false => {
-                let _ = std::fs::remove_file(beside(path));
                 let why = "the file system has no room for what is to survive a crash: make some, choose another directory with \
                            --run-dir, or write `custody = false`";
                 Err(io::Error::new(io::ErrorKind::StorageFull, why))
@@ -226,13 +228,10 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be renamed.
-    pub fn put_in_place(&self) -> io::Result<()> {
-        std::fs::rename(beside(&self.path), &self.path)
-    }
-
-    /// It is not to take that place: its file goes.
-    pub fn discard(&self) {
-        let _ = std::fs::remove_file(beside(&self.path));
+    pub fn put_in_place(&mut self) -> io::Result<()> {
+        std::fs::rename(beside(&self.path), &self.path)?;
+        self.is_in_place = true;
+        Ok(())
     }
 
     /// Where packets are to be received into.
@@ -383,6 +382,15 @@ impl Custody for Journal {
             let at = HEADER + slot as usize * SLOT;
             self.records.store(at, &[0; 8]);
             self.records.store(at + COPY, &[0; 8]);
+        }
+    }
+}
+
+impl Drop for Journal {
+    /// The file of a gateway that never began goes with it.
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            let _ = std::fs::remove_file(beside(&self.path));
         }
     }
 }

@@ -327,8 +327,7 @@ fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
 fn what_others_can_write_is_not_read() {
     use std::os::unix::fs::PermissionsExt as _;
     let path = path("foreign");
-    drop(journal(&path, 100));
-    std::fs::rename(beside(&path), &path).unwrap();
+    journal(&path, 100).put_in_place().unwrap();
     let nobody = 65_534;
     std::os::unix::fs::chown(&path, Some(nobody), None).unwrap_or_default();
     if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path).unwrap()) == nobody {
@@ -343,4 +342,19 @@ fn what_others_can_write_is_not_read() {
     assert!(Former::open(&path).is_err(), "a link is not followed");
     std::fs::remove_file(path).unwrap();
     std::fs::remove_file(target).unwrap();
+}
+
+#[test]
+fn the_file_of_a_gateway_that_never_begins_goes_with_it() {
+    let path = path("refused");
+    let new = beside(&path);
+    let refused = journal(&path, 100);
+    assert!(new.exists());
+    drop(refused);
+    assert!(!new.exists());
+    let mut begun = journal(&path, 100);
+    begun.put_in_place().unwrap();
+    drop(begun);
+    assert!(path.exists(), "what a crash leaves stays");
+    std::fs::remove_file(path).unwrap();
 }

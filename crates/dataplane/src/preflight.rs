@@ -6,12 +6,13 @@ use crate::journal_files::JournalFiles;
 use crate::routes::is_forwarding;
 use crate::{Config, Interception, Way, attach, bridge};
 use shorthaul_monitor::Pages;
+use shorthaul_os::Errno;
 use shorthaul_os::files::open_privately;
 use shorthaul_os::monotonic;
 use shorthaul_os::netlink::interfaces;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where it stands what to do about a firewall.
@@ -42,9 +43,19 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
     let config = &with_mtus(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
+    if let Some(path) = &config.record {
+        check_directory_of(path)?;
+    }
     let Interception { interfaces, devices, tables, priority, way, .. } =
         Interception::chosen(config, false)?;
+    check_privilege(&devices[0])?;
     let mut lines = Vec::new();
+    if is_running(config)? {
+        lines.push(format!(
+            "a gateway named `{}` is running: SIGHUP has it read its configuration again, --take-over goes on in its place; this would not start beside it",
+            config.name
+        ));
+    }
     let queues = if config.workers == 1 { String::new() } else { format!(" with {} queues", config.workers) };
     if let Some(names) = &config.bridge {
         lines.extend(bridge::describe(config, names, &devices, &queues)?);
@@ -137,6 +148,47 @@ pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
     match crate::host::taken(config).map_err(system("asking for routing rules"))? {
         Some((interface, name)) => Err(DaemonError::InterfaceTaken { interface, name }),
         None => Ok(()),
+    }
+}
+
+/// Whether this process may make devices and rules.
+pub(crate) fn may_administer() -> bool {
+    /// CAP_NET_ADMIN, number 12 of capabilities(7).
+    const CAP_NET_ADMIN: u32 = 12;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    bits >> CAP_NET_ADMIN & 1 == 1
+}
+
+fn check_privilege(device: &str) -> Result<(), DaemonError> {
+    match may_administer() {
+        true => Ok(()),
+        false => Err(DaemonError::Device { name: device.into(), error: Errno::PERM.into() }),
+    }
+}
+
+/// The directory that a file is to be made in is there.
+fn check_directory_of(path: &Path) -> Result<(), DaemonError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(file(directory.to_owned())(io::ErrorKind::NotADirectory.into())),
+        Err(error) => Err(file(directory.to_owned())(error)),
+    }
+}
+
+/// Whether a gateway of this name runs, whose files are where ours would be.
+fn is_running(config: &Config) -> Result<bool, DaemonError> {
+    let path = lock_path(config);
+    match File::open(&path) {
+        Ok(lock) => match lock.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(file(path)(error)),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(file(path)(error)),
     }
 }
 

@@ -222,6 +222,10 @@ fn a_second_gateway_on_the_same_interfaces_is_refused_and_what_is_left_is_remove
         !started && said.contains("`gw` splits what comes in there") && said.contains("to-phone-1"),
         "{said}"
     );
+    let (started, said) = site.said(&mut site.gateway(&[]));
+    assert!(!started && said.contains("--take-over goes on in its place"), "{said}");
+    let (content, said) = site.said(&mut site.gateway(&["--check"]));
+    assert!(content && said.contains("`gw` is running: SIGHUP"), "{said}");
     let (content, said) = site.said(&mut site.gateway(&["--remove"]));
     assert!(!content && said.contains("is running already"), "{said}");
     running.child.kill().unwrap();
@@ -251,6 +255,13 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
     let (content, said) =
         site.said(&mut site.gateway(&["--check", "--senders", "path-tail", "--bandwidth", "100 Mbit/s"]));
     assert!(!content && said.contains("100 Mbit/s") && said.contains("`per_flow`, 33.6 MB"), "{said}");
+    let (content, said) = site.said(&mut site.gateway(&["--check", "--record", "/nowhere/at/all"]));
+    assert!(!content && said.contains("/nowhere/at"), "{said}");
+    let mut without = Command::new(program("setpriv"));
+    without.args(["--inh-caps", "-net_admin", "--bounding-set", "-net_admin"]).arg(SHORTHAUL);
+    without.args(site.gateway(&["--check", "--attach", "rules"]).get_args());
+    let (content, said) = site.said(&mut without);
+    assert!(!content && said.contains("CAP_NET_ADMIN"), "{said}");
 }
 
 /// The screen of a real terminal, by tmux.
