@@ -9,7 +9,8 @@
 //! and priority the host had it leave.
 use crate::bridge::program::{
     ETHERNET, ETHERNET_AT, HEADER_KEY, ICMP, ICMPV6, IP, IPV4, IPV6, KEY, KEY_DESTINATION, KEY_SIDE,
-    KEY_VERSION, PACKET_KIND, PROTOCOL, VLAN, Writer, lose, put_header, take_v4, take_v6,
+    KEY_VERSION, PACKET_KIND, PROTOCOL, VLAN, Writer, go_if_error_v4, go_if_error_v6, lose, put_header,
+    take_v4, take_v6,
 };
 use shorthaul_os::bpf::Helper::{ChangeKind, Redirect};
 use shorthaul_os::bpf::Operation::Move;
@@ -119,29 +120,26 @@ pub(super) fn leaving(
     all: bool,
 ) -> Vec<Instruction> {
     let mut w = Writer::new();
-    let [pass, take, v4, error, chosen] = [(); 5].map(|()| w.assembler.label());
+    let [pass, take, v4, other, chosen] = [(); 5].map(|()| w.assembler.label());
     w.load_packet(R0, CAME_IN_BY);
     for index in access.iter().chain([&devices.access]) {
         w.go_if(R0, *index, pass);
     }
     look_at(&mut w, (Gateway::WAN.0, all), take, pass);
     w.assembler.place(take);
-    if !all {
-        // The host's own errors about a connection of others are the gateway's to know.
-        w.load(Word, R0, KEY_VERSION);
-        w.go_if(R0, 4, v4);
-        w.load(Byte, R0, IP + 6);
-        w.go_if(R0, ICMPV6, chosen);
-        w.go(error);
-        w.assembler.place(v4);
-        w.load(Byte, R0, IP + 9);
-        w.go_if(R0, ICMP, chosen);
-        w.assembler.place(error);
-    }
+    // The host's own errors about a connection of others are the gateway's to know. What else it says in its own name is its own.
+    w.load(Word, R0, KEY_VERSION);
+    w.go_if(R0, 4, v4);
+    w.load(Byte, R0, IP + 6);
+    w.go_unless(R0, ICMPV6, other);
+    go_if_error_v6(&mut w, chosen, other);
+    w.assembler.place(v4);
+    w.load(Byte, R0, IP + 9);
+    w.go_unless(R0, ICMP, other);
+    go_if_error_v4(&mut w, chosen, other);
+    w.assembler.place(other);
     AddressSet::look_up(&mut w.assembler, maps.local, KEY, pass);
-    if !all {
-        w.assembler.place(chosen);
-    }
+    w.assembler.place(chosen);
     remember(&mut w, maps.headers, interface, true);
     w.redirect(devices.wan);
     w.assembler.place(pass);

@@ -320,24 +320,37 @@ pub(crate) fn take_v4(w: &mut Writer, all: bool, take: Label, pass: Label) {
         w.load(Byte, R7, IP + 9);
         w.go_if(R7, TCP, chosen);
         w.go_unless(R7, ICMP, pass);
-        // What an error is about stands in its first fragment.
-        w.load(Half, R0, IP + 6);
-        let offset = u32::from(0x1fff_u16.to_be());
-        w.assembler.jump(pass, Instruction::skip_if_any(R0, offset, 0));
-        w.load(Byte, R2, IP);
-        w.put(Instruction::with_number(And, R2, 0xf));
-        w.put(Instruction::with_number(ShiftLeft, R2, 2));
-        w.put(Instruction::with_number(Add, R2, ETHERNET as u32));
-        w.copy_from_r2(SCRATCH, 1, pass);
-        w.load(Byte, R0, SCRATCH);
-        for error in ICMP_ERRORS {
-            w.go_if(R0, error, chosen);
-        }
-        w.go(pass);
+        go_if_error_v4(w, chosen, pass);
         w.assembler.place(chosen);
     }
     w.key_of_v4();
     w.go(take);
+}
+
+/// Goes on at `error` with an ICMP error about a packet of IPv4, and at `other` with any other ICMP message. Its IP header is on the stack.
+pub(crate) fn go_if_error_v4(w: &mut Writer, error: Label, other: Label) {
+    // What an error is about stands in its first fragment.
+    w.load(Half, R0, IP + 6);
+    let offset = u32::from(0x1fff_u16.to_be());
+    w.assembler.jump(other, Instruction::skip_if_any(R0, offset, 0));
+    w.load(Byte, R2, IP);
+    w.put(Instruction::with_number(And, R2, 0xf));
+    w.put(Instruction::with_number(ShiftLeft, R2, 2));
+    w.put(Instruction::with_number(Add, R2, ETHERNET as u32));
+    w.copy_from_r2(SCRATCH, 1, other);
+    w.load(Byte, R0, SCRATCH);
+    for message in ICMP_ERRORS {
+        w.go_if(R0, message, error);
+    }
+    w.go(other);
+}
+
+/// The same of ICMPv6, without extension headers in front.
+pub(crate) fn go_if_error_v6(w: &mut Writer, error: Label, other: Label) {
+    w.copy(ETHERNET + 40, SCRATCH, 1, other);
+    w.load(Byte, R0, SCRATCH);
+    w.assembler.jump(other, Instruction::skip_if_at_least(R0, ICMPV6_INFORMATION, 0));
+    w.go(error);
 }
 
 pub(crate) fn take_v6(w: &mut Writer, all: bool, take: Label, pass: Label) {
