@@ -13,9 +13,9 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// More than the ends' own buffers take.
 const MUCH: usize = 8 << 20;
-const ATTACHED: &str = "attach = \"interface\"\n";
-const MASQUERADE: &str = "table ip nat {\n chain post {\n type nat hook postrouting priority 100;\n oifname to-server masquerade\n }\n}\n";
-const FIREWALL: &str = "table inet guard {\n chain pass {\n type filter hook forward priority 0; policy drop;\n \
+pub const ATTACHED: &str = "attach = \"interface\"\n";
+pub const MASQUERADE: &str = "table ip nat {\n chain post {\n type nat hook postrouting priority 100;\n oifname to-server masquerade\n }\n}\n";
+pub const FIREWALL: &str = "table inet guard {\n chain pass {\n type filter hook forward priority 0; policy drop;\n \
                         iifname to-client oifname to-server ct state new accept\n ct state established,related accept\n }\n}\n";
 
 fn site(name: &str, config: &str) -> Option<Site> {
@@ -27,14 +27,18 @@ fn site(name: &str, config: &str) -> Option<Site> {
     topology.add_link(LinkDescription::direct("client", "gateway"));
     topology.add_link(LinkDescription::direct("gateway", "server"));
     let lab = Lab::start(&topology).unwrap_or_else(|error| panic!("this test needs a lab: {error}"));
-    // Programs of a lab have mounts of their own: what one mounts, the next one does not see.
+    Some(mounted(&format!("attach-{name}"), config, lab))
+}
+
+/// A gateway in a lab. Programs of a lab have mounts of their own: what one mounts, the next one does not see.
+pub fn mounted(name: &str, config: &str, lab: Lab) -> Site {
     let mount = || Command::new("mount").args(["-t", "bpf", "bpf", "/sys/fs/bpf"]).status().unwrap();
     assert!(lab.host("gateway").run(mount).success());
-    Some(Site::in_lab(&format!("attach-{name}"), config, lab))
+    Site::in_lab(name, config, lab)
 }
 
 /// Rules of the router's firewall.
-fn nft(site: &Site, rules: &str) {
+pub fn nft(site: &Site, rules: &str) {
     let mut nft = Command::new(program("nft"));
     let mut nft = site.lab.host("gateway").spawn(nft.args(["-f", "-"]).stdin(Stdio::piped())).unwrap();
     nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();

@@ -9,8 +9,12 @@
 //! (`Routes`).
 pub(crate) mod obstacle;
 mod program;
+mod unfit;
+mod watch;
+mod whereabouts;
 
 use self::obstacle::obstacles;
+use self::unfit::access_interfaces;
 use crate::bridge::program::HEADER_KEY;
 use crate::bridge::{Lost, headers, kept_path, remedy};
 use crate::config::Attach;
@@ -20,13 +24,14 @@ use crate::routes::{set_up_device, set_up_routing};
 use crate::{Config, Interception};
 use program::{Devices, Maps, REMEMBERED, coming_in, leaving, own, to_access, to_the_host};
 use shorthaul_os::Netlink;
-use shorthaul_os::bpf::{AddressSet, Attached, Counters, Instruction, NEXT, Program, RecentMap, Register};
-use shorthaul_os::netlink::links::{Interface, list};
-use shorthaul_os::netlink::{Changes, LOOPBACK, interface_index, local_addresses};
+use shorthaul_os::bpf::{Attached, Counters, Instruction, NEXT, Program, RecentMap, Register};
+use shorthaul_os::netlink::links::Interface;
+use shorthaul_os::netlink::{LOOPBACK, interface_index};
 use shorthaul_proxy::Traffic;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+pub(crate) use watch::Vanished;
+use watch::{Told, Watch};
 
 /// Why a gateway cannot be at its access interfaces, in sentences that say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -88,21 +93,7 @@ pub(crate) fn choose(config: &Config, take_over: bool) -> Result<Way, AttachErro
 
 /// The access interfaces, if programs can be attached to them; otherwise why not.
 fn possible(config: &Config) -> Result<Vec<Interface>, String> {
-    let present = list().map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
-    for name in &config.access {
-        let interface = present.iter().find(|interface| interface.name == *name);
-        let interface = interface.ok_or_else(|| format!("there is no `{name}`"))?;
-        if interface.ethernet.is_none() {
-            return Err(format!("`{name}` is no Ethernet interface"));
-        }
-        if let Some(master) = interface.master {
-            let of = present.iter().find(|other| other.index == master);
-            let of = of.map_or_else(|| master.to_string(), |of| of.name.clone());
-            return Err(format!("`{name}` is a part of `{of}`: name that instead"));
-        }
-        found.push(interface.clone());
-    }
+    let found = access_interfaces(config)?;
     try_out(config, &found).map_err(|error| format!("programs cannot be attached: {error}"))?;
     Ok(found)
 }
@@ -111,10 +102,10 @@ fn possible(config: &Config) -> Result<Vec<Interface>, String> {
 /// is taken meanwhile.
 fn try_out(config: &Config, access: &[Interface]) -> Result<(), AttachError> {
     let headers = RecentMap::create(HEADER_KEY, REMEMBERED, 1_024);
-    let made = Made::create(headers.map_err(refused("making a map of headers"))?)?;
+    let made = Made::create(headers.map_err(refused("making a map of headers"))?, access.len())?;
     // Any device will do for programs that are attached nowhere.
     let devices = Devices { access: LOOPBACK, wan: LOOPBACK };
-    Programs::load(config, access, made.maps(), devices)?;
+    Programs::load(config, access, &made, devices)?;
     let nothing = [Instruction::number(Register::R0, NEXT), Instruction::exit()];
     let nothing = Program::load_for_frames(&nothing).map_err(refused("loading a program"))?;
     for Interface { name, index, .. } in access {
@@ -148,66 +139,6 @@ pub(crate) struct Attachment {
     pub vanished: Arc<Vanished>,
     /// Why the headers of frames go with the process.
     pub not_kept: Option<io::Error>,
-}
-
-/// Interfaces that are not there any more.
-#[derive(Debug, Default)]
-pub(crate) struct Vanished {
-    is_news: AtomicBool,
-    names: Mutex<Vec<String>>,
-}
-
-impl Vanished {
-    fn add(&self, name: &str) {
-        let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-            self.is_news.store(true, Ordering::Release);
-        }
-    }
-
-    /// Their names, when there are more than the last time.
-    pub fn news(&self) -> Option<Vec<String>> {
-        if !self.is_news.load(Ordering::Acquire) || !self.is_news.swap(false, Ordering::AcqRel) {
-            return None;
-        }
-        Some(self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
-    }
-}
-
-/// What is to be known of the host while the gateway runs.
-struct Watch {
-    changes: Changes,
-    local: AddressSet,
-    /// The access interfaces: names and indices.
-    access: Vec<(String, u32)>,
-    vanished: Arc<Vanished>,
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("access", &self.access).finish_non_exhaustive()
-    }
-}
-
-impl Watch {
-    fn look(&self) -> io::Result<()> {
-        self.local.set(&local_addresses()?);
-        let present = list()?;
-        for (name, index) in &self.access {
-            if !present.iter().any(|interface| interface.name == *name && interface.index == *index) {
-                self.vanished.add(name);
-            }
-        }
-        Ok(())
-    }
-
-    fn watch(&self) {
-        while self.changes.wait().is_ok() {
-            // What failed now is asked for again at the next change.
-            let _ = self.look();
-        }
-    }
 }
 
 impl Attachment {
@@ -266,20 +197,15 @@ fn lead(
     access: &[Interface],
 ) -> Result<Attachment, AttachError> {
     let (headers, not_kept) = headers(config, REMEMBERED).map_err(refused("making a map of headers"))?;
-    let made = Made::create(headers)?;
+    let made = Made::create(headers, access.len())?;
     let [access_device, wan_device] = &interception.devices;
     let index = |device: &str| interface_index(device).map_err(refused(format!("finding `{device}`")));
     let devices = Devices { access: index(access_device)?, wan: index(wan_device)? };
     let Programs { to_access, to_the_host, own, coming_in, leaving } =
-        Programs::load(config, access, made.maps(), devices)?;
+        Programs::load(config, access, &made, devices)?;
     let vanished = Arc::new(Vanished::default());
-    let watch = Watch {
-        changes: Changes::watch().map_err(refused("watching the host's addresses"))?,
-        local: made.local,
-        access: access.iter().map(|interface| (interface.name.clone(), interface.index)).collect(),
-        vanished: Arc::clone(&vanished),
-    };
-    watch.look().map_err(refused("asking for the host's addresses"))?;
+    let watch = Watch::create(made.told, access, Arc::clone(&vanished))
+        .map_err(refused("asking for the host's addresses and interfaces"))?;
     let attached = |name: &str, attached: io::Result<Attached>| {
         attached.map_err(refused(format!("attaching a program to `{name}`")))
     };
@@ -303,24 +229,24 @@ fn lead(
 /// What programs remember, count and are told.
 struct Made {
     headers: RecentMap,
-    local: AddressSet,
     counters: Counters,
+    told: Told,
 }
 
 impl Made {
-    fn create(headers: RecentMap) -> Result<Made, AttachError> {
-        Ok(Made {
-            headers,
-            local: AddressSet::create().map_err(refused("making a set of addresses"))?,
-            counters: Counters::create().map_err(refused("making counters"))?,
-        })
+    fn create(headers: RecentMap, interfaces: usize) -> Result<Made, AttachError> {
+        let counters = Counters::create().map_err(refused("making counters"))?;
+        let told = Told::create(interfaces).map_err(refused("making what programs are told"))?;
+        Ok(Made { headers, counters, told })
     }
 
     fn maps(&self) -> Maps {
         Maps {
             headers: self.headers.descriptor(),
-            local: self.local.descriptor(),
+            local: self.told.local.descriptor(),
             counters: self.counters.descriptor(),
+            there: self.told.there.descriptor(),
+            questions: self.told.questions.descriptor(),
         }
     }
 }
@@ -340,32 +266,28 @@ impl Programs {
     fn load(
         config: &Config,
         access: &[Interface],
-        maps: Maps,
+        made: &Made,
         devices: Devices,
     ) -> Result<Programs, AttachError> {
         let load = |name: &str, program: &[_]| {
             Program::load_for_frames(program).map_err(refused(format!("loading the program {name}")))
         };
         let all = config.traffic == Traffic::All;
-        let indices: Vec<u32> = access.iter().map(|interface| interface.index).collect();
-        let coming_in = |interface: &Interface| {
-            load(
-                &format!("for what comes in by `{}`", interface.name),
-                &coming_in(maps, interface.index, devices),
-            )
+        let (maps, places) = (made.maps(), &made.told.places(access));
+        let at = |direction: &str, number: usize, program: &[_]| {
+            load(&format!("for what {direction} by `{}`", access[number].name), program)
         };
-        let leaving = |interface: &Interface| {
-            load(
-                &format!("for what leaves by `{}`", interface.name),
-                &leaving(maps, interface.index, devices, &indices, all),
-            )
-        };
+        let numbers = || 0..access.len();
         Ok(Programs {
-            to_access: load("toward the access side", &to_access(maps))?,
-            to_the_host: load("toward the host", &to_the_host(maps))?,
+            to_access: load("toward the access side", &to_access(maps, places))?,
+            to_the_host: load("toward the host", &to_the_host(maps, places))?,
             own: load("for what the gateway says", &own())?,
-            coming_in: access.iter().map(coming_in).collect::<Result<_, _>>()?,
-            leaving: access.iter().map(leaving).collect::<Result<_, _>>()?,
+            coming_in: numbers()
+                .map(|here| at("comes in", here, &coming_in(maps, places, here, devices)))
+                .collect::<Result<_, _>>()?,
+            leaving: numbers()
+                .map(|here| at("leaves", here, &leaving(maps, places, here, devices, all)))
+                .collect::<Result<_, _>>()?,
         })
     }
 }

@@ -58,6 +58,11 @@ pub enum Helper {
     ChangeKind = 32,
     /// `(packet, length, flags)`: room in front of a packet without a link layer, for that of another interface.
     ChangeHead = 43,
+    /// `(ring, message, length, flags)`: sends a message to whoever reads the ring.
+    RingOutput = 130,
+    /// `(interface, 0, 0, flags)`: the packet leaves by another interface, to the neighbour there that it is for; its Ethernet header is the
+    /// kernel's to write. What it returns is what the program is to return.
+    RedirectNeighbour = 152,
 }
 
 /// One instruction, as the kernel reads it.

@@ -1,0 +1,219 @@
+//! What a gateway at access interfaces has to know of its host while it runs: addresses, which of the interfaces are there, and where hosts are.
+use super::whereabouts::{Place, QUESTION, Question};
+use shorthaul_os::Netlink;
+use shorthaul_os::bpf::{AddressSet, Numbers, Ring};
+use shorthaul_os::netlink::links::{Interface, list};
+use shorthaul_os::netlink::{Changes, local_addresses};
+use shorthaul_os::poll::wait_readable;
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// So many answers are kept up to date; where there are more, the oldest go, and are asked for again.
+const ANSWERS: usize = 1_024;
+/// Bytes of questions that may wait.
+const WAITING: usize = 16_384;
+
+/// Interfaces that are not there any more.
+#[derive(Debug, Default)]
+pub(crate) struct Vanished {
+    is_news: AtomicBool,
+    names: Mutex<Vec<String>>,
+}
+
+impl Vanished {
+    fn add(&self, name: &str) {
+        let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+            self.is_news.store(true, Ordering::Release);
+        }
+    }
+
+    /// Their names, when there are more than the last time.
+    pub fn news(&self) -> Option<Vec<String>> {
+        if !self.is_news.load(Ordering::Acquire) || !self.is_news.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        Some(self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+    }
+}
+
+/// What programs are told of the hosts at an access interface.
+struct Hosts {
+    at: AddressSet,
+    accepted: AddressSet,
+    refused: AddressSet,
+}
+
+/// What programs are told of the host, and what they ask.
+pub(super) struct Told {
+    /// The host's addresses.
+    pub local: AddressSet,
+    /// The index of each access interface that is there, or 0.
+    pub there: Numbers,
+    pub questions: Ring<QUESTION>,
+    hosts: Vec<Hosts>,
+}
+
+impl Told {
+    /// Of so many access interfaces nothing is told yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create(interfaces: usize) -> io::Result<Told> {
+        let hosts = || {
+            let [at, accepted, refused] = [(); 3].map(|()| AddressSet::create());
+            Ok(Hosts { at: at?, accepted: accepted?, refused: refused? })
+        };
+        Ok(Told {
+            local: AddressSet::create()?,
+            there: Numbers::create(interfaces)?,
+            questions: Ring::create(WAITING)?,
+            hosts: (0..interfaces).map(|_| hosts()).collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// What programs are written for, of these access interfaces.
+    pub fn places(&self, access: &[Interface]) -> Vec<Place> {
+        let place = |(interface, hosts): (&Interface, &Hosts)| Place {
+            index: interface.index,
+            at: hosts.at.descriptor(),
+            accepted: hosts.accepted.descriptor(),
+            refused: hosts.refused.descriptor(),
+        };
+        access.iter().zip(&self.hosts).map(place).collect()
+    }
+
+    /// These are the answers from now on.
+    pub fn answer(&self, answers: &VecDeque<(Question, Answer)>) {
+        for (number, hosts) in self.hosts.iter().enumerate() {
+            let those = |wanted: Answer| -> Vec<IpAddr> {
+                let here = answers.iter().filter(|(question, _)| question.place == number);
+                here.filter(|(_, answer)| *answer == wanted).map(|(question, _)| question.source).collect()
+            };
+            hosts.at.set(&those(Answer::At));
+            hosts.accepted.set(&those(Answer::Accepted));
+            hosts.refused.set(&those(Answer::Refused));
+        }
+    }
+}
+
+/// What the kernel says of a host at an access interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The routes lead to it there.
+    At,
+    /// They lead to it elsewhere, and it may speak there.
+    Accepted,
+    /// It may not.
+    Refused,
+}
+
+/// What keeps that up to date.
+pub(super) struct Watch {
+    changes: Changes,
+    netlink: Netlink,
+    told: Told,
+    /// The access interfaces: names and indices.
+    access: Vec<(String, u32)>,
+    vanished: Arc<Vanished>,
+    answers: VecDeque<(Question, Answer)>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("access", &self.access).finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    /// Begins with how things stand.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create(told: Told, access: &[Interface], vanished: Arc<Vanished>) -> io::Result<Watch> {
+        let mut watch = Watch {
+            changes: Changes::watch()?,
+            netlink: Netlink::open()?,
+            told,
+            access: access.iter().map(|interface| (interface.name.clone(), interface.index)).collect(),
+            vanished,
+            answers: VecDeque::new(),
+        };
+        watch.look()?;
+        Ok(watch)
+    }
+
+    /// Goes on with it for good.
+    pub fn watch(mut self) {
+        while wait_readable([self.changes.as_fd(), self.told.questions.as_fd()], None).is_ok() {
+            let Ok(has_changed) = self.changes.were_any() else { return };
+            if has_changed {
+                // What failed now is asked for again at the next change.
+                let _ = self.look();
+            }
+            let mut is_asked = has_changed;
+            while let Some(question) = self.told.questions.next() {
+                is_asked |= self.learn(Question::read(&question));
+            }
+            if is_asked {
+                self.told.answer(&self.answers);
+            }
+        }
+    }
+
+    fn look(&mut self) -> io::Result<()> {
+        self.told.local.set(&local_addresses()?);
+        let present = list()?;
+        for (number, (name, index)) in self.access.iter().enumerate() {
+            let is_it = |interface: &Interface| interface.name == *name && interface.index == *index;
+            let is_there = present.iter().any(is_it);
+            if !is_there {
+                self.vanished.add(name);
+            }
+            self.told.there.set(number, if is_there { u64::from(*index) } else { 0 });
+        }
+        let Watch { netlink, access, answers, .. } = self;
+        answers.retain_mut(|(question, answer)| {
+            ask(netlink, access, question).is_some_and(|now| {
+                *answer = now;
+                true
+            })
+        });
+        Ok(())
+    }
+
+    /// Has the answer to a question, and says whether there is a new one. Where the host was before is asked for, too: it may have gone from there.
+    fn learn(&mut self, question: Question) -> bool {
+        let before = self.access.iter().position(|(_, index)| *index == question.before);
+        let places = [Some(question.place), before];
+        places.into_iter().flatten().fold(false, |is_new, place| {
+            let question = Question { place, ..question };
+            let is_known =
+                |(known, _): &(Question, Answer)| (known.source, known.place) == (question.source, place);
+            if self.answers.iter().any(is_known) {
+                return is_new;
+            }
+            let Some(answer) = ask(&self.netlink, &self.access, &question) else { return is_new };
+            if self.answers.len() == ANSWERS {
+                self.answers.pop_front();
+            }
+            self.answers.push_back((question, answer));
+            true
+        })
+    }
+}
+
+/// What the kernel says; nothing where it has no answer, such as of an interface that is gone.
+fn ask(netlink: &Netlink, access: &[(String, u32)], question: &Question) -> Option<Answer> {
+    let (_, index) = access.get(question.place)?;
+    if netlink.interface_toward(question.source).ok()? == Some(*index) {
+        return Some(Answer::At);
+    }
+    let is_accepted = netlink.accepts(question.source, question.destination, *index).ok()?;
+    Some(if is_accepted { Answer::Accepted } else { Answer::Refused })
+}
