@@ -238,11 +238,34 @@ fn rules_are_the_way_where_they_are_asked_for_and_what_does_not_go_with_them_is_
     let mut line = String::new();
     BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("ready"), "{line}");
-    let mut second = site.command();
-    second.args(["--name", "other", "--check"]);
-    let said = site.lab.host("gateway").run(|| second.output().unwrap());
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    // Neither on its side, nor on the other one.
+    let [same, turned] = [&[][..], &["--access", "to-server", "--wan", "to-client"]].map(|more| {
+        let mut second = site.command();
+        second.args(["--name", "other", "--check"]).args(more);
+        let said = site.lab.host("gateway").run(|| second.output().unwrap());
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    });
     first.kill().unwrap();
     first.wait().unwrap();
-    assert!(said.contains("another gateway's already"), "{said}");
+    for said in [same, turned] {
+        assert!(said.contains("another gateway's already"), "{said}");
+    }
+}
+
+#[test]
+fn with_all_traffic_the_gateway_hears_the_errors_of_its_own_host() {
+    let config = format!("{ATTACHED}traffic = \"all\"\n[to_wan]\nblack_hole_probing = false\n");
+    let Some(site) = site("own-errors", &config) else { return };
+    let _gateway = site.start();
+    let host = site.lab.host("gateway");
+    let servers = site.lab.host("server");
+    let routes = [servers.address_v4().to_string(), servers.address_v6().to_string()];
+    let pairs = connect(&site);
+    // The host's next hop takes less from now on, and the host says so.
+    for (family, server) in ["-4", "-6"].into_iter().zip(routes) {
+        ip(host, &format!("{family} route add {server} dev to-server mtu 1300"));
+    }
+    for (pair, _) in &pairs {
+        exchange(pair, 1 << 20);
+    }
 }

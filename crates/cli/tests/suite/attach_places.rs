@@ -1,7 +1,7 @@
 //! A gateway on a router with two access interfaces: hosts that move between them, interfaces that go, and hosts that speak in the name of
 //! others. Needs root, as `attach` does.
 use crate::attach::{ATTACHED, FIREWALL, MASQUERADE, mounted, nft};
-use crate::bridge::{Frames, ip, is_privileged};
+use crate::bridge::{Frames, exchange, ip, is_privileged};
 use crate::gateway::Site;
 use crate::relays::Running;
 use shorthaul_lab::{Host, Lab, LinkDescription, Topology};
@@ -176,6 +176,53 @@ fn what_is_held_follows_a_client_to_another_access_interface() {
 #[test]
 fn what_is_held_follows_a_client_whose_interface_is_gone() {
     follows("gone", |_, router| ip(router, "link del other"));
+}
+
+#[test]
+fn a_client_may_be_heard_at_one_interface_and_sent_to_at_another_where_the_host_lets_it() {
+    let Some(site) = site("asymmetric", &[["client", "gateway"], ["gateway", "server"]]) else { return };
+    let [client, router, server] = ["client", "gateway", "server"].map(|name| site.lab.host(name));
+    let mut stays = second_cable(&site);
+    for address in CLIENT {
+        ip(client, &format!("addr add {address} dev lo"));
+    }
+    let toward_server = router.interfaces().iter().find(|interface| interface.name == "to-server").unwrap();
+    for (address, via) in
+        CLIENT.iter().zip([toward_server.v4.addr().to_string(), toward_server.v6.addr().to_string()])
+    {
+        let family = if address.contains(':') { "-6" } else { "-4" };
+        ip(server, &format!("{family} route add {address} via {via}"));
+    }
+    lead_by(&site, "other");
+    let _gateway = start(&site, ["to-client", "other"]);
+    let addresses: [IpAddr; 2] = [server.address_v4().into(), server.address_v6().into()];
+    let pairs = addresses.into_iter().zip(CLIENT);
+    let pairs: Vec<_> = pairs.map(|(to, from)| connect(&site, Some(from.parse().unwrap()), to)).collect();
+    // The client sends by the first cable from now on; the router's routes to it stay.
+    let routes = CLIENT.map(|address| {
+        format!(
+            "route replace {address} via {} dev other",
+            if address.contains(':') { "fd51::2" } else { "10.51.0.2" }
+        )
+    });
+    lead_by(&site, "to-client");
+    for (family, route) in ["-4", "-6"].into_iter().zip(routes) {
+        ip(router, &format!("{family} {route}"));
+    }
+    for pair in &pairs {
+        exchange(pair, 1 << 20);
+    }
+    let states = site.ask(&[]);
+    assert!(states.as_array().unwrap().iter().all(|flow| flow["state"] == "split"), "{states}");
+    let mut frames = Frames::seen_at(client, None);
+    exchange(&pairs[0], 1 << 10);
+    // What the router's routes say holds: its cable's hardware address is the receiver's.
+    let other = client.run(|| std::fs::read_to_string("/sys/class/net/other/address").unwrap());
+    let other = other.trim().replace(':', "");
+    let frame = frames.until(|frame| frame.len() > 50 && &frame[24..28] == "0800" && &frame[46..48] == "06");
+    assert!(frame.starts_with(&other), "{frame} is not for {other}");
+    stays.kill().unwrap();
+    stays.wait().unwrap();
 }
 
 /// A segment of TCP over IPv4.

@@ -243,7 +243,7 @@ impl Made {
     fn maps(&self) -> Maps {
         Maps {
             headers: self.headers.descriptor(),
-            local: self.told.local.descriptor(),
+            local: self.told.local.place(),
             counters: self.counters.descriptor(),
             there: self.told.there.descriptor(),
             questions: self.told.questions.descriptor(),

@@ -17,7 +17,7 @@ use shorthaul_os::bpf::Helper::{ChangeKind, Redirect, RedirectNeighbour};
 use shorthaul_os::bpf::Operation::Move;
 use shorthaul_os::bpf::Register::{R0, R1, R2, R3, R4, R6, R7, R8};
 use shorthaul_os::bpf::Size::{Byte, Double, Word};
-use shorthaul_os::bpf::{AddressSet, DROP, Instruction, Label, NEXT, Register};
+use shorthaul_os::bpf::{AddressSet, AddressSetPlace, DROP, Instruction, Label, NEXT, Register};
 use shorthaul_proxy::Gateway;
 
 /// Of what is remembered: an Ethernet header and two zeros, the index of the interface, mark, priority, zeros.
@@ -52,7 +52,7 @@ pub(super) struct Maps {
     /// Headers, by pairs of addresses.
     pub headers: i32,
     /// The host's addresses.
-    pub local: i32,
+    pub local: AddressSetPlace,
     /// Counters.
     pub counters: i32,
     /// Which access interfaces are there: the index of each, or 0.

@@ -1,6 +1,7 @@
 //! What the programs at an access interface take, of frames that the kernel runs them with. Without the privilege that loading takes,
 //! nothing is tried.
 use super::program::{Devices, coming_in, leaving, own, to_access, to_the_host};
+use super::unfit::MOST;
 use super::watch::Answer::{self, Accepted, At, Refused};
 use super::whereabouts::Question;
 use super::{AttachError, Made};
@@ -194,6 +195,23 @@ fn nobody_on_the_access_side_speaks_for_a_server_beyond() {
         router.answer(&[(SERVER, 0, Accepted)]);
         assert_eq!(router.hears(0, &from_server), TAKEN, "its way may be another than the way to it");
     }
+}
+
+#[test]
+fn who_was_not_heard_yet_is_where_the_host_sends_what_is_for_it() {
+    let Some(mut router) = Router::new(2, &[]) else { return };
+    assert_eq!(router.leaving[0].run_frame(&frame(0x0800, &v4(6, 0, [2, 1]))).unwrap(), TAKEN);
+    let tcp = frame(0x0800, &v4(6, 0, [1, 2]));
+    assert_eq!(router.hears(1, &tcp), DROPPED);
+    assert_eq!(router.asks(), Some((CLIENT, 1, 2)));
+    assert_eq!(router.hears(0, &tcp), TAKEN);
+    assert_eq!(router.asks(), None);
+}
+
+#[test]
+fn the_kernel_takes_the_programs_for_as_many_access_interfaces_as_there_may_be() {
+    let Some(router) = Router::new(MOST, &[]) else { return };
+    assert_eq!(router.hears(MOST - 1, &frame(0x0800, &v4(6, 0, [1, 2]))), TAKEN);
 }
 
 #[test]

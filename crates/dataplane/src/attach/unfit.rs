@@ -5,8 +5,17 @@ use serde_json::Value;
 use shorthaul_os::netlink::links::{Interface, list};
 use std::fs::read_to_string;
 
+/// So many access interfaces at most: programs ask about each of them.
+pub(super) const MOST: usize = 64;
+
 /// The access interfaces, if nothing is in the way; otherwise what it is, and what to do.
 pub(super) fn access_interfaces(config: &Config) -> Result<Vec<Interface>, String> {
+    let count = config.access.len();
+    if count > MOST {
+        return Err(format!(
+            "there are {count} access interfaces, and programs are for {MOST} at most: name a bridge of them"
+        ));
+    }
     let present = list().map_err(|error| error.to_string())?;
     let access = find(&config.access, &present)?;
     let rules = ruleset();

@@ -65,15 +65,13 @@ impl Told {
     /// # Errors
     /// The kernel's.
     pub fn create(interfaces: usize) -> io::Result<Told> {
-        let hosts = || {
-            let [at, accepted, refused] = [(); 3].map(|()| AddressSet::create());
-            Ok(Hosts { at: at?, accepted: accepted?, refused: refused? })
-        };
+        let sets = || AddressSet::create_several(interfaces);
+        let hosts = sets()?.into_iter().zip(sets()?).zip(sets()?);
         Ok(Told {
             local: AddressSet::create()?,
             there: Numbers::create(interfaces)?,
             questions: Ring::create(WAITING)?,
-            hosts: (0..interfaces).map(|_| hosts()).collect::<io::Result<_>>()?,
+            hosts: hosts.map(|((at, accepted), refused)| Hosts { at, accepted, refused }).collect(),
         })
     }
 
@@ -81,9 +79,9 @@ impl Told {
     pub fn places(&self, access: &[Interface]) -> Vec<Place> {
         let place = |(interface, hosts): (&Interface, &Hosts)| Place {
             index: interface.index,
-            at: hosts.at.descriptor(),
-            accepted: hosts.accepted.descriptor(),
-            refused: hosts.refused.descriptor(),
+            at: hosts.at.place(),
+            accepted: hosts.accepted.place(),
+            refused: hosts.refused.place(),
         };
         access.iter().zip(&self.hosts).map(place).collect()
     }
@@ -170,12 +168,12 @@ impl Watch {
         self.told.local.set(&local_addresses()?);
         let present = list()?;
         for (number, (name, index)) in self.access.iter().enumerate() {
-            let is_it = |interface: &Interface| interface.name == *name && interface.index == *index;
-            let is_there = present.iter().any(is_it);
-            if !is_there {
+            let found = present.iter().find(|interface| interface.index == *index);
+            if found.is_none_or(|interface| interface.name != *name) {
                 self.vanished.add(name);
             }
-            self.told.there.set(number, if is_there { u64::from(*index) } else { 0 });
+            // By another name it is the same one, with its programs.
+            self.told.there.set(number, if found.is_some() { u64::from(*index) } else { 0 });
         }
         let Watch { netlink, access, answers, .. } = self;
         answers.retain_mut(|(question, answer)| {

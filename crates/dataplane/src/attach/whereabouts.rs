@@ -1,6 +1,6 @@
 //! At which access interface a host is: what programs know of it, what they ask, and what they are told.
 //!
-//! A host is where it was heard last, and is asked about when it is heard elsewhere: it has moved, or somebody else speaks in its name. So is
+//! A host is where it was heard last, or is sent to, and is asked about when it is heard elsewhere: it has moved, or somebody else speaks in its name. So is
 //! one on the access side in whose name the host itself has just sent something there. A thread of this process has the answer from the kernel:
 //! its routes and `rp_filter` decide, as without a gateway.
 use super::program::{INTERFACE, Maps, NEW};
@@ -8,7 +8,7 @@ use crate::bridge::program::{ETHERNET_AT, HEADER_KEY, KEY, KEY_DESTINATION, KEY_
 use shorthaul_os::bpf::Helper::RingOutput;
 use shorthaul_os::bpf::Register::{R0, R1, R2, R3, R4, R7, R8};
 use shorthaul_os::bpf::Size::{Double, Half, Word};
-use shorthaul_os::bpf::{AddressSet, Instruction, Label};
+use shorthaul_os::bpf::{AddressSet, AddressSetPlace, Instruction, Label};
 use shorthaul_proxy::Gateway;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,11 +27,11 @@ pub(super) struct Place {
     /// Its index.
     pub index: u32,
     /// The hosts that the routes lead to by it.
-    pub at: i32,
+    pub at: AddressSetPlace,
     /// Those that they lead to elsewhere, and that may speak here all the same.
-    pub accepted: i32,
+    pub accepted: AddressSetPlace,
     /// Those that may not.
-    pub refused: i32,
+    pub refused: AddressSetPlace,
 }
 
 /// A host that was heard where it was not known to be.
@@ -77,10 +77,21 @@ pub(super) fn check_source(w: &mut Writer, maps: Maps, places: &[Place], here: u
     if places.len() < 2 {
         w.go(known);
     } else {
+        let [first, moved] = [(); 2].map(|()| w.assembler.label());
         w.look_up(maps.headers, ASKED);
-        w.go_if_none(R0, sure);
+        w.go_if_none(R0, first);
         w.put(Instruction::load(Word, R1, R0, INTERFACE));
         w.go_if(R1, index, known);
+        w.go(moved);
+        // It was not heard yet. Where the host sends what it is answered, it is known to be.
+        w.assembler.place(first);
+        w.turn_key(u32::from(Gateway::WAN.0));
+        w.look_up(maps.headers, KEY);
+        w.turn_key(u32::from(Gateway::ACCESS.0));
+        w.go_if_none(R0, sure);
+        w.put(Instruction::load(Word, R1, R0, INTERFACE));
+        w.go_if(R1, index, sure);
+        w.assembler.place(moved);
         w.store(Word, ASKED + HEADER_KEY as i16, R1);
     }
     w.assembler.place(doubt);

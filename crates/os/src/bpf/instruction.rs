@@ -187,6 +187,12 @@ impl Instruction {
         Instruction::load_from_map(to, 2, descriptor)
     }
 
+    /// The same of this many bytes further.
+    pub const fn load_value_at(to: Register, descriptor: i32, offset: u32) -> [Self; 2] {
+        let [load, rest] = Instruction::load_value(to, descriptor);
+        [load, Instruction { immediate: offset as i32, ..rest }]
+    }
+
     const fn load_from_map(to: Register, what: u8, descriptor: i32) -> [Self; 2] {
         let rest = Instruction { code: 0, registers: 0, offset: 0, immediate: 0 };
         [Instruction::new(0x18, to, what, 0, descriptor), rest]

@@ -9,7 +9,7 @@ mod instruction;
 mod map;
 mod ring;
 
-pub use addresses::AddressSet;
+pub use addresses::{AddressSet, AddressSetPlace};
 pub use assembler::{Assembler, Label};
 pub use attached::{Attached, DROP, NEXT};
 pub use instruction::{Helper, Instruction, Operation, Register, Size};

@@ -56,19 +56,22 @@ fn read(answer: RouteNetlinkMessage) -> Option<Interface> {
         is_up: link.header.flags.contains(LinkFlags::Up),
         ..Interface::default()
     };
+    // Of a pair of cables' ends, the number is that of the other one, of another namespace perhaps.
+    let (mut link_index, mut is_above) = (None, false);
     for attribute in link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => read.name = name,
             LinkAttribute::IfAlias(alias) => read.alias = Some(alias).filter(|alias| !alias.is_empty()),
             LinkAttribute::Mtu(mtu) => read.mtu = mtu,
             LinkAttribute::Controller(master) => read.master = Some(master).filter(|master| *master != 0),
-            LinkAttribute::Link(below) => read.below = Some(below).filter(|below| *below != 0),
+            LinkAttribute::Link(index) => link_index = Some(index),
             LinkAttribute::Address(bytes) if is_ethernet => read.ethernet = bytes.try_into().ok(),
             LinkAttribute::LinkInfo(all) => {
                 for info in all {
                     match info {
                         LinkInfo::Kind(InfoKind::Bridge) => read.is_bridge = true,
                         LinkInfo::Kind(InfoKind::Vrf) => read.is_vrf = true,
+                        LinkInfo::Kind(InfoKind::Vlan | InfoKind::MacVlan) => is_above = true,
                         LinkInfo::Data(InfoData::Bridge(all)) => {
                             let stp = |info: &InfoBridge| matches!(info, InfoBridge::StpState(state) if *state != BridgeStpState::Disabled);
                             read.speaks_stp = all.iter().any(stp);
@@ -80,6 +83,7 @@ fn read(answer: RouteNetlinkMessage) -> Option<Interface> {
             _ => {}
         }
     }
+    read.below = link_index.filter(|_| is_above);
     Some(read)
 }
 
