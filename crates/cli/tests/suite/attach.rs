@@ -214,6 +214,32 @@ fn left_to_itself_it_goes_by_rules_unless_something_does_not_go_with_them() {
     nft(&site, MASQUERADE);
     let said = check(&site, &[]);
     assert!(said.contains("programs at to-client") && !said.contains("warning"), "{said}");
+    // Who may not load programs goes by rules, and says why; or not at all, if they were asked for.
+    let host = site.lab.host("gateway");
+    let without = |more: &[&str]| {
+        let gateway = site.command();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--bounding-set", "-bpf,-sys_admin"])
+            .arg(gateway.get_program())
+            .args(gateway.get_args());
+        command.args(more).arg("--check");
+        let said = host.run(|| command.output().unwrap());
+        (said.status.success(), String::from_utf8([said.stdout, said.stderr].concat()).unwrap())
+    };
+    let (is_possible, said) = without(&[]);
+    assert!(
+        is_possible && said.contains("rules 7001") && said.contains("programs cannot be attached"),
+        "{said}"
+    );
+    assert!(said.contains("CAP_BPF"), "{said}");
+    let (is_possible, said) = without(&["--attach", "interface"]);
+    assert!(!is_possible && said.contains("CAP_BPF") && said.contains("attach = \"rules\""), "{said}");
+    // The same where an interface is none for them.
+    ip(host, "link add br0 type bridge");
+    ip(host, "link set to-client master br0");
+    let said = check(&site, &[]);
+    assert!(said.contains("rules 7001") && said.contains("`to-client` is a part of `br0`"), "{said}");
 }
 
 #[test]

@@ -277,6 +277,11 @@ fn who_speaks_in_the_name_of_others_from_another_access_interface_is_not_heard()
     let [at_client, at_server] = [&near, &far].map(|end| end.local_addr().unwrap());
     forge(at_client, at_server, [of_client, of_server]);
     forge(at_server, at_client, [of_server, of_client]);
+    let dropped = || site.ask(&["--counters"])["dropped_source_elsewhere"].as_u64().unwrap();
+    let begun = Instant::now();
+    while dropped() < 6 {
+        assert!(begun.elapsed() < TIMEOUT, "{} of 6 were dropped", dropped());
+    }
     // What both of them say themselves comes behind that.
     near.write_all(b"right").unwrap();
     far.read_exact(&mut got).unwrap();

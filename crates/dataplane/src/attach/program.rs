@@ -10,14 +10,14 @@
 use super::whereabouts::{Place, check_source, find_unknown, follow, go_unless_there};
 use crate::bridge::program::{
     ETHERNET, ETHERNET_AT, HEADER_KEY, ICMP, ICMPV6, IP, IPV4, IPV6, KEY, KEY_DESTINATION, KEY_SIDE,
-    KEY_VERSION, PACKET_KIND, PROTOCOL, VLAN, Writer, go_if_error_v4, go_if_error_v6, lose, put_header,
-    take_v4, take_v6,
+    KEY_VERSION, PACKET_KIND, PROTOCOL, SOURCE_ELSEWHERE, VLAN, WITHOUT_HEADER, Writer, go_if_error_v4,
+    go_if_error_v6, lose, put_header, take_v4, take_v6,
 };
 use shorthaul_os::bpf::Helper::{ChangeKind, Redirect, RedirectNeighbour};
 use shorthaul_os::bpf::Operation::Move;
 use shorthaul_os::bpf::Register::{R0, R1, R2, R3, R4, R6, R7, R8};
 use shorthaul_os::bpf::Size::{Byte, Double, Word};
-use shorthaul_os::bpf::{AddressSet, AddressSetPlace, DROP, Instruction, Label, NEXT, Register};
+use shorthaul_os::bpf::{AddressSet, AddressSetPlace, Instruction, Label, NEXT, Register};
 use shorthaul_proxy::Gateway;
 
 /// Of what is remembered: an Ethernet header and two zeros, the index of the interface, mark, priority, zeros.
@@ -114,7 +114,7 @@ pub(super) fn coming_in(maps: Maps, places: &[Place], here: usize, devices: Devi
     remember(&mut w, maps.headers);
     w.redirect(devices.access);
     w.assembler.place(refused);
-    w.answer(DROP);
+    lose(&mut w, maps.counters, SOURCE_ELSEWHERE);
     w.assembler.place(pass);
     w.answer(NEXT);
     w.assembler.finish()
@@ -312,7 +312,7 @@ fn at_device(maps: Maps, places: &[Place], (toward, of): (u8, u8)) -> Vec<Instru
         }
     }
     w.assembler.place(lost);
-    lose(&mut w, maps.counters);
+    lose(&mut w, maps.counters, WITHOUT_HEADER);
     w.assembler.finish()
 }
 

@@ -5,7 +5,7 @@ use super::unfit::MOST;
 use super::watch::Answer::{self, Accepted, At, Refused};
 use super::whereabouts::Question;
 use super::{AttachError, Made};
-use crate::bridge::program::HEADER_KEY;
+use crate::bridge::program::{HEADER_KEY, SOURCE_ELSEWHERE};
 use shorthaul_os::bpf::{Program, RecentMap};
 use shorthaul_os::netlink::links::Interface;
 use std::collections::VecDeque;
@@ -171,6 +171,7 @@ fn a_host_that_is_heard_elsewhere_is_taken_where_the_routes_lead_to_it() {
     assert_eq!(router.hears(1, &tcp), TAKEN);
     assert_eq!(router.hears(0, &tcp), DROPPED, "it has moved");
     assert_eq!(router.asks(), Some((CLIENT, 0, 3)));
+    assert_eq!(router.made.counters.get(SOURCE_ELSEWHERE), 3);
     // There is no `rp_filter` for IPv6.
     let tcp = frame(0x86dd, &v6(6, 0, [1, 2]));
     assert_eq!([0, 1].map(|number| router.hears(number, &tcp)), [TAKEN; 2]);

@@ -21,6 +21,8 @@ pub(super) const STATION: u32 = 4;
 
 /// Which of the counters has the packets that had no header.
 pub(crate) const WITHOUT_HEADER: usize = 0;
+/// Which has those whose source may not be where they came in.
+pub(crate) const SOURCE_ELSEWHERE: usize = 1;
 
 /// `__sk_buff`: the kind of a frame, by whom it is for; the protocol; whether there was a VLAN tag.
 pub(crate) const PACKET_KIND: i16 = 4;
@@ -449,7 +451,7 @@ pub(super) fn at_device(maps: Maps, port: PortId, interface: u32) -> Vec<Instruc
     put_header(&mut w, lost);
     w.redirect(interface);
     w.assembler.place(lost);
-    lose(&mut w, maps.counters);
+    lose(&mut w, maps.counters, WITHOUT_HEADER);
     w.assembler.finish()
 }
 
@@ -469,10 +471,10 @@ pub(crate) fn put_header(w: &mut Writer, lost: Label) {
     w.go_unless(R0, 0, lost);
 }
 
-/// The packet is dropped, and counted as one without a header.
-pub(crate) fn lose(w: &mut Writer, counters: i32) {
+/// The packet is dropped, and counted.
+pub(crate) fn lose(w: &mut Writer, counters: i32, counter: usize) {
     w.assembler.extend(Instruction::load_value(R1, counters));
     w.number(R0, 1);
-    w.put(Instruction::add_to_memory(R1, 8 * WITHOUT_HEADER as i16, R0));
+    w.put(Instruction::add_to_memory(R1, 8 * counter as i16, R0));
     w.answer(DROP);
 }
