@@ -72,7 +72,7 @@ impl Router {
 
     /// What it wants to know, one question after the other.
     fn asks(&mut self) -> Option<(IpAddr, usize, u32)> {
-        let question = Question::read(&self.made.told.questions.next()?);
+        let question = Question::read(&self.made.told.questions.read()?);
         Some((question.source, question.place, question.before))
     }
 

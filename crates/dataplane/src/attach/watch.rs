@@ -155,7 +155,7 @@ impl Watch {
                 let _ = self.look();
             }
             let mut is_asked = has_changed;
-            while let Some(question) = self.told.questions.next() {
+            while let Some(question) = self.told.questions.read() {
                 is_asked |= self.learn(Question::read(&question));
             }
             if is_asked {

@@ -52,7 +52,7 @@ impl<const N: usize> Ring<N> {
     }
 
     /// The next message, if there is one.
-    pub fn next(&mut self) -> Option<[u8; N]> {
+    pub fn read(&mut self) -> Option<[u8; N]> {
         // SAFETY: both mappings are as long as this lives, and begin with a number that is aligned to a page.
         let (read, written) = unsafe { (self.read.as_ref(), self.written.as_ref()) };
         loop {
@@ -142,20 +142,20 @@ mod tests {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(ring.next(), None);
+        assert_eq!(ring.read(), None);
         let programs = [1, 2, 3].map(|number| sends(&ring, number));
         let is_sent = |program: &Program| program.run_frame(&[0; 64]).unwrap() == 0;
         // More often than it has room at once: it goes round.
         for _ in 0..400 {
             assert!(programs.iter().all(is_sent));
             assert_eq!(wait_readable([ring.as_fd()], Some(Duration::ZERO)).unwrap(), [true]);
-            let seen = [(); 4].map(|()| ring.next().map(u64::from_ne_bytes));
+            let seen = [(); 4].map(|()| ring.read().map(u64::from_ne_bytes));
             assert_eq!(seen, [Some(1), Some(2), Some(3), None]);
         }
         let sent = (0..1000).filter(|_| is_sent(&programs[0])).count();
         assert!((100..1000).contains(&sent), "{sent}");
         let mut seen = 0;
-        while ring.next().is_some() {
+        while ring.read().is_some() {
             seen += 1;
         }
         assert_eq!(seen, sent);
