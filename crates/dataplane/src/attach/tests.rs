@@ -38,10 +38,10 @@ impl Router {
             made.told.local.set(local);
             let access: Vec<Interface> =
                 (2..).take(interfaces).map(|index| Interface { index, ..Interface::default() }).collect();
-            access
-                .iter()
-                .zip(0..)
-                .for_each(|(interface, number)| made.told.there.set(number, interface.index.into()));
+            for (interface, number) in access.iter().zip(0..) {
+                made.told.there.set(number, interface.index.into());
+                made.told.there.set(interfaces + number, 1);
+            }
             let (maps, places) = (made.maps(), &made.told.places(&access));
             load(&own())?;
             let devices = Devices { access: 1, wan: 1 };
@@ -172,6 +172,9 @@ fn a_host_that_is_heard_elsewhere_is_taken_where_the_routes_lead_to_it() {
     assert_eq!(router.hears(0, &tcp), DROPPED, "it has moved");
     assert_eq!(router.asks(), Some((CLIENT, 0, 3)));
     assert_eq!(router.made.counters.get(SOURCE_ELSEWHERE), 3);
+    router.made.told.there.set(2, 0);
+    assert_eq!(router.hears(0, &tcp), TAKEN, "`rp_filter` is not strict there");
+    assert_eq!(router.asks(), Some((CLIENT, 0, 3)));
     // There is no `rp_filter` for IPv6.
     let tcp = frame(0x86dd, &v6(6, 0, [1, 2]));
     assert_eq!([0, 1].map(|number| router.hears(number, &tcp)), [TAKEN; 2]);

@@ -6,14 +6,17 @@ use shorthaul_os::netlink::links::{Interface, list};
 use shorthaul_os::netlink::{Changes, local_addresses};
 use shorthaul_os::poll::wait_readable;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// So many answers are kept up to date; where there are more, the oldest go, and are asked for again.
-const ANSWERS: usize = 1_024;
+/// So many answers are kept up to date; where there are more, the oldest go, and are asked for again. A set has room for them, but for one in
+/// thousands perhaps, whose hash too many others have.
+const ANSWERS: usize = 512;
 /// Bytes of questions that may wait.
 const WAITING: usize = 16_384;
 
@@ -53,7 +56,7 @@ struct Hosts {
 pub(super) struct Told {
     /// The host's addresses.
     pub local: AddressSet,
-    /// The index of each access interface that is there, or 0.
+    /// The index of each access interface that is there, or 0; then of each whether `rp_filter` is strict there.
     pub there: Numbers,
     pub questions: Ring<QUESTION>,
     hosts: Vec<Hosts>,
@@ -69,7 +72,7 @@ impl Told {
         let hosts = sets()?.into_iter().zip(sets()?).zip(sets()?);
         Ok(Told {
             local: AddressSet::create()?,
-            there: Numbers::create(interfaces)?,
+            there: Numbers::create(2 * interfaces)?,
             questions: Ring::create(WAITING)?,
             hosts: hosts.map(|((at, accepted), refused)| Hosts { at, accepted, refused }).collect(),
         })
@@ -119,6 +122,8 @@ pub(super) struct Watch {
     /// The access interfaces: names and indices.
     access: Vec<(String, u32)>,
     vanished: Arc<Vanished>,
+    /// `rp_filter` of all interfaces, and of each access interface: open, for a confined process may open none.
+    filters: Vec<Option<File>>,
     answers: VecDeque<(Question, Answer)>,
 }
 
@@ -140,6 +145,11 @@ impl Watch {
             told,
             access: access.iter().map(|interface| (interface.name.clone(), interface.index)).collect(),
             vanished,
+            filters: ["all"]
+                .into_iter()
+                .chain(access.iter().map(|interface| &*interface.name))
+                .map(filter)
+                .collect(),
             answers: VecDeque::new(),
         };
         watch.look()?;
@@ -174,6 +184,8 @@ impl Watch {
             }
             // By another name it is the same one, with its programs.
             self.told.there.set(number, if found.is_some() { u64::from(*index) } else { 0 });
+            let is_strict = is_strict(self.filters[0].as_ref(), self.filters[1 + number].as_ref());
+            self.told.there.set(self.access.len() + number, u64::from(is_strict));
         }
         let Watch { netlink, access, answers, .. } = self;
         answers.retain_mut(|(question, answer)| {
@@ -206,6 +218,24 @@ impl Watch {
     }
 }
 
+fn filter(interface: &str) -> Option<File> {
+    File::open(format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter")).ok()
+}
+
+/// Whether the kernel lets a source speak only where its routes lead to it: the larger of both numbers is 1. Where they cannot be read, it may
+/// be.
+fn is_strict(of_all: Option<&File>, of_one: Option<&File>) -> bool {
+    let read = |file: Option<&File>| -> Option<u8> {
+        let mut text = [0; 4];
+        let length = file?.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
+    };
+    match (read(of_all), read(of_one)) {
+        (Some(of_all), Some(of_one)) => of_all.max(of_one) == 1,
+        _ => true,
+    }
+}
+
 /// What the kernel says; nothing where it has no answer, such as of an interface that is gone.
 fn ask(netlink: &Netlink, access: &[(String, u32)], question: &Question) -> Option<Answer> {
     let (_, index) = access.get(question.place)?;
@@ -214,4 +244,30 @@ fn ask(netlink: &Netlink, access: &[(String, u32)], question: &Question) -> Opti
     }
     let is_accepted = netlink.accepts(question.source, question.destination, *index).ok()?;
     Some(if is_accepted { Answer::Accepted } else { Answer::Refused })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn the_larger_number_says_how_strict_the_kernel_is() {
+        let folder = std::env::temp_dir();
+        let file = |name: &str, text: &str| {
+            let path = folder.join(format!("shorthaul-rp-filter-{name}-{}", std::process::id()));
+            File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+            let open = File::open(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            open
+        };
+        let numbers: [File; 3] = [0, 1, 2].map(|number| file(&number.to_string(), &format!("{number}\n")));
+        for (of_all, of_one, expected) in
+            [(0, 0, false), (0, 1, true), (1, 0, true), (1, 1, true), (1, 2, false), (2, 1, false)]
+        {
+            let found = is_strict(Some(&numbers[of_all]), Some(&numbers[of_one]));
+            assert_eq!(found, expected, "{of_all} {of_one}");
+        }
+        assert!(is_strict(None, Some(&numbers[0])));
+    }
 }

@@ -99,9 +99,12 @@ pub(super) fn check_source(w: &mut Writer, maps: Maps, places: &[Place], here: u
         AddressSet::look_up(&mut w.assembler, set, KEY, label);
     }
     ask(w, maps.questions, here);
-    // Until there is an answer, what comes by IPv4 is sent once more. The kernel has no `rp_filter` for IPv6.
+    // Until there is an answer, what comes by IPv4 is sent once more where `rp_filter` is strict. The kernel has none for IPv6.
     w.load(Word, R0, KEY_VERSION);
-    w.go_if(R0, 4, refused);
+    w.go_unless(R0, 4, known);
+    w.assembler.extend(Instruction::load_value(R1, maps.there));
+    w.put(Instruction::load(Double, R0, R1, 8 * (places.len() + here) as i16));
+    w.go_if(R0, 1, refused);
     w.go(known);
     w.assembler.place(sure);
     if places.len() > 1 {
