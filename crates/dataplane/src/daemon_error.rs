@@ -36,7 +36,7 @@ pub enum DaemonError {
         /// The name.
         name: String,
     },
-    /// Another gateway splits what comes in by the same interface.
+    /// Another gateway has the same interface, on the same side or the other one.
     #[error(
         "`{interface}` is another gateway's already: `{name}` splits what comes in there. End that one, or give this one other interfaces"
     )]

@@ -79,6 +79,9 @@ loop_stats! {
     /// Packets of a bridge that were dropped because no frame of theirs had ever passed, in neither direction: nobody knows for which
     /// hardware address they are.
     dropped_without_header,
+    /// Packets that came in by an access interface, in the name of a host that is elsewhere and may not speak there (`rp_filter`); and of one that
+    /// is heard elsewhere than before, until the kernel has said whether it may.
+    dropped_source_elsewhere,
     /// Bytes that were held and that a crash would have lost: the run directory had no room for them.
     custody_bytes_without_room,
     /// Changes of flows that a crash would have forgotten, for the same reason.
@@ -164,7 +167,12 @@ impl<M: Driven> EventLoop<M> {
     /// What the loop has seen so far.
     pub fn stats(&self) -> LoopStats {
         let Outside { stats, lost, .. } = &self.outside;
-        LoopStats { dropped_without_header: lost.as_ref().map_or(0, Lost::count), ..*stats }
+        let of = |count: fn(&Lost) -> u64| lost.as_ref().map_or(0, count);
+        LoopStats {
+            dropped_without_header: of(Lost::without_header),
+            dropped_source_elsewhere: of(Lost::source_elsewhere),
+            ..*stats
+        }
     }
 
     /// Has the machine take over what a predecessor left.

@@ -1,6 +1,7 @@
 //! What gateways have done to this host: their rules and devices, told from those of others by their shape.
 use crate::Config;
 use crate::attach::interfaces_of;
+use crate::config::Attach;
 use shorthaul_os::Netlink;
 use shorthaul_os::netlink::links::list;
 use shorthaul_os::netlink::{Action, Family, Rule, RulePriority, interfaces};
@@ -42,20 +43,31 @@ pub(crate) fn taken(config: &Config) -> io::Result<Option<(String, String)>> {
         return Ok(None);
     }
     let ours = |interface: &String| config.access.contains(interface) || config.wan.contains(interface);
-    // A gateway at access interfaces has no rules. Its device says where it is.
+    // A gateway at access interfaces has no rules. Its devices say where it is.
     let devices = list()?;
     for name in &others {
-        let device = devices.iter().find(|device| device.name == format!("sh-{name}-e"));
-        let of_theirs = device.map(interfaces_of).unwrap_or_default();
-        if let Some(interface) =
-            config.access.iter().find(|interface| of_theirs.contains(&interface.as_str()))
-        {
+        let at = |device: &str| {
+            let device = devices.iter().find(|found| found.name == format!("sh-{name}-{device}"));
+            device.map(interfaces_of).unwrap_or_default()
+        };
+        if let Some(interface) = shared(config, &at("e"), &at("w")) {
             return Ok(Some((interface.clone(), name.clone())));
         }
     }
     let rules = gateway_rules()?.into_iter();
     let mut taken = rules.filter(|(interface, priority, _)| ours(interface) && *priority != config.table);
     Ok(taken.next().map(|(interface, ..)| (interface, others.join("` or `"))))
+}
+
+/// An interface of this configuration that a gateway at the interfaces `access`, with `wan` toward the rest of the world, has too. What comes in
+/// by `wan`, that one leaves alone: another one at access interfaces may have it as well.
+fn shared<'a>(config: &'a Config, access: &[&str], wan: &[&str]) -> Option<&'a String> {
+    let of = |names: &'a [String], theirs: &[&str]| names.iter().find(|name| theirs.contains(&name.as_str()));
+    let is_like_them = config.attach == Some(Attach::Interface);
+    of(&config.access, access)
+        .or_else(|| of(&config.wan, access))
+        .or_else(|| of(&config.access, wan))
+        .or_else(|| if is_like_them { None } else { of(&config.wan, wan) })
 }
 
 /// Removes the rules of this configuration's tables, and says of which interfaces.
@@ -70,4 +82,32 @@ pub(crate) fn remove_rules(config: &Config) -> io::Result<Vec<String>> {
         }
     }
     Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_of_one_gateway_but_for_what_two_at_access_interfaces_have_toward_the_world() {
+        let config = |access: &str, wan: &str, attach| Config {
+            access: vec![access.into()],
+            wan: vec![wan.into()],
+            attach,
+            ..Config::default()
+        };
+        let at = Some(Attach::Interface);
+        for (access, wan, attach, expected) in [
+            ("lan1", "wan1", at, None),
+            ("lan0", "wan1", at, Some("lan0")),
+            ("lan1", "lan0", at, Some("lan0")),
+            ("wan0", "wan1", at, Some("wan0")),
+            ("lan1", "wan0", at, None),
+            ("lan1", "wan0", None, Some("wan0")),
+        ] {
+            let config = config(access, wan, attach);
+            let found = shared(&config, &["lan0"], &["wan0"]);
+            assert_eq!(found.map(String::as_str), expected, "{access} {wan}");
+        }
+    }
 }

@@ -63,6 +63,7 @@ const BY_LABEL: &[ByLabel] = &[
             ("refused", "dropped_refused"),
             ("handed_on", "dropped_handed_on"),
             ("without_header", "dropped_without_header"),
+            ("source_elsewhere", "dropped_source_elsewhere"),
             ("path_tail", "path_tail_dropped"),
         ],
     },
@@ -352,6 +353,7 @@ mod tests {
             "dropped_refused",
             "dropped_handed_on",
             "dropped_without_header",
+            "dropped_source_elsewhere",
         ];
         let labelled = BY_LABEL.iter().flat_map(|family| family.of.iter().map(|(_, counter)| *counter));
         let bytes = BYTES.iter().chain(PAYLOAD).map(|(_, counter)| *counter);

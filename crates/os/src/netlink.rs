@@ -1,7 +1,8 @@
 //! `rtnetlink(7)` in the calling thread's network namespace: interfaces, addresses, routes and rules.
 //!
-//! [`links`] has what bridges are about. Messages are those of `netlink-packet-route`. Each request awaits its answer, for all of this is set-up.
+//! [`links`] has what bridges are about, and `lookup` asks which way a packet would go. Messages are those of `netlink-packet-route`. Each request awaits its answer, for all of this is set-up.
 pub mod links;
+mod lookup;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{
@@ -22,7 +23,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::net::{AddressFamily as SocketFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The index of the loopback interface, the first of every namespace.
 pub const LOOPBACK: u32 = 1;
@@ -353,11 +354,14 @@ fn rule_message(family: Family, RulePriority(priority): RulePriority, action: Ru
     message
 }
 
-/// Interfaces and addresses of a network namespace, while they change.
+/// Interfaces, addresses, routes and rules of a network namespace, while they change.
 pub struct Changes(Socket);
 
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
-const CHANGES: u32 = 1 | 0x10 | 0x100;
+const OF_ADDRESSES: u32 = 1 | 0x10 | 0x100;
+/// `RTMGRP_IPV4_ROUTE` and `RTMGRP_IPV6_ROUTE`; of rules and of `rp_filter` there are the numbers of the groups alone: `RTNLGRP_IPV4_RULE`,
+/// `RTNLGRP_IPV6_RULE`, `RTNLGRP_IPV4_NETCONF`.
+const OF_ROUTES: u32 = 0x40 | 0x400 | 1 << (8 - 1) | 1 << (19 - 1) | 1 << (24 - 1);
 
 impl Changes {
     /// Those of the calling thread's namespace, from now on.
@@ -366,19 +370,30 @@ impl Changes {
     /// The kernel's.
     pub fn watch() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind(&SocketAddr::new(0, CHANGES))?;
+        socket.bind(&SocketAddr::new(0, OF_ADDRESSES | OF_ROUTES))?;
+        socket.set_non_blocking(true)?;
         Ok(Changes(socket))
     }
 
-    /// Waits for one. What it is, is to be asked for.
+    /// Whether there were any since the last time. What they are, is to be asked for.
     ///
     /// # Errors
     /// The kernel's. That it had no room for one (`ENOBUFS`) is a change, too.
-    pub fn wait(&self) -> io::Result<()> {
-        match self.0.recv_from_full() {
-            Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(error),
-            _ => Ok(()),
+    pub fn were_any(&self) -> io::Result<bool> {
+        let mut any = false;
+        loop {
+            match self.0.recv_from_full() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(any),
+                Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return Err(error),
+                _ => any = true,
+            }
         }
+    }
+}
+
+impl AsFd for Changes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// More than the ends' own buffers take.
 const MUCH: usize = 8 << 20;
-const ATTACHED: &str = "attach = \"interface\"\n";
-const MASQUERADE: &str = "table ip nat {\n chain post {\n type nat hook postrouting priority 100;\n oifname to-server masquerade\n }\n}\n";
-const FIREWALL: &str = "table inet guard {\n chain pass {\n type filter hook forward priority 0; policy drop;\n \
+pub const ATTACHED: &str = "attach = \"interface\"\n";
+pub const MASQUERADE: &str = "table ip nat {\n chain post {\n type nat hook postrouting priority 100;\n oifname to-server masquerade\n }\n}\n";
+pub const FIREWALL: &str = "table inet guard {\n chain pass {\n type filter hook forward priority 0; policy drop;\n \
                         iifname to-client oifname to-server ct state new accept\n ct state established,related accept\n }\n}\n";
 
 fn site(name: &str, config: &str) -> Option<Site> {
@@ -27,14 +27,18 @@ fn site(name: &str, config: &str) -> Option<Site> {
     topology.add_link(LinkDescription::direct("client", "gateway"));
     topology.add_link(LinkDescription::direct("gateway", "server"));
     let lab = Lab::start(&topology).unwrap_or_else(|error| panic!("this test needs a lab: {error}"));
-    // Programs of a lab have mounts of their own: what one mounts, the next one does not see.
+    Some(mounted(&format!("attach-{name}"), config, lab))
+}
+
+/// A gateway in a lab. Programs of a lab have mounts of their own: what one mounts, the next one does not see.
+pub fn mounted(name: &str, config: &str, lab: Lab) -> Site {
     let mount = || Command::new("mount").args(["-t", "bpf", "bpf", "/sys/fs/bpf"]).status().unwrap();
     assert!(lab.host("gateway").run(mount).success());
-    Some(Site::in_lab(&format!("attach-{name}"), config, lab))
+    Site::in_lab(name, config, lab)
 }
 
 /// Rules of the router's firewall.
-fn nft(site: &Site, rules: &str) {
+pub fn nft(site: &Site, rules: &str) {
     let mut nft = Command::new(program("nft"));
     let mut nft = site.lab.host("gateway").spawn(nft.args(["-f", "-"]).stdin(Stdio::piped())).unwrap();
     nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
@@ -210,6 +214,32 @@ fn left_to_itself_it_goes_by_rules_unless_something_does_not_go_with_them() {
     nft(&site, MASQUERADE);
     let said = check(&site, &[]);
     assert!(said.contains("programs at to-client") && !said.contains("warning"), "{said}");
+    // Who may not load programs goes by rules, and says why; or not at all, if they were asked for.
+    let host = site.lab.host("gateway");
+    let without = |more: &[&str]| {
+        let gateway = site.command();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--bounding-set", "-bpf,-sys_admin"])
+            .arg(gateway.get_program())
+            .args(gateway.get_args());
+        command.args(more).arg("--check");
+        let said = host.run(|| command.output().unwrap());
+        (said.status.success(), String::from_utf8([said.stdout, said.stderr].concat()).unwrap())
+    };
+    let (is_possible, said) = without(&[]);
+    assert!(
+        is_possible && said.contains("rules 7001") && said.contains("programs cannot be attached"),
+        "{said}"
+    );
+    assert!(said.contains("CAP_BPF"), "{said}");
+    let (is_possible, said) = without(&["--attach", "interface"]);
+    assert!(!is_possible && said.contains("CAP_BPF") && said.contains("attach = \"rules\""), "{said}");
+    // The same where an interface is none for them.
+    ip(host, "link add br0 type bridge");
+    ip(host, "link set to-client master br0");
+    let said = check(&site, &[]);
+    assert!(said.contains("rules 7001") && said.contains("`to-client` is a part of `br0`"), "{said}");
 }
 
 #[test]
@@ -234,11 +264,34 @@ fn rules_are_the_way_where_they_are_asked_for_and_what_does_not_go_with_them_is_
     let mut line = String::new();
     BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("ready"), "{line}");
-    let mut second = site.command();
-    second.args(["--name", "other", "--check"]);
-    let said = site.lab.host("gateway").run(|| second.output().unwrap());
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    // Neither on its side, nor on the other one.
+    let [same, turned] = [&[][..], &["--access", "to-server", "--wan", "to-client"]].map(|more| {
+        let mut second = site.command();
+        second.args(["--name", "other", "--check"]).args(more);
+        let said = site.lab.host("gateway").run(|| second.output().unwrap());
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    });
     first.kill().unwrap();
     first.wait().unwrap();
-    assert!(said.contains("another gateway's already"), "{said}");
+    for said in [same, turned] {
+        assert!(said.contains("another gateway's already"), "{said}");
+    }
+}
+
+#[test]
+fn with_all_traffic_the_gateway_hears_the_errors_of_its_own_host() {
+    let config = format!("{ATTACHED}traffic = \"all\"\n[to_wan]\nblack_hole_probing = false\n");
+    let Some(site) = site("own-errors", &config) else { return };
+    let _gateway = site.start();
+    let host = site.lab.host("gateway");
+    let servers = site.lab.host("server");
+    let routes = [servers.address_v4().to_string(), servers.address_v6().to_string()];
+    let pairs = connect(&site);
+    // The host's next hop takes less from now on, and the host says so.
+    for (family, server) in ["-4", "-6"].into_iter().zip(routes) {
+        ip(host, &format!("{family} route add {server} dev to-server mtu 1300"));
+    }
+    for (pair, _) in &pairs {
+        exchange(pair, 1 << 20);
+    }
 }

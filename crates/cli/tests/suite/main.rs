@@ -1,6 +1,7 @@
 //! The command line as its users run it.
 
 mod attach;
+mod attach_places;
 mod bridge;
 mod cluster;
 mod conformance;

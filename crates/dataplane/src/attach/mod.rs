@@ -9,8 +9,13 @@
 //! (`Routes`).
 pub(crate) mod obstacle;
 mod program;
+mod unfit;
+mod watch;
+mod whereabouts;
 
 use self::obstacle::obstacles;
+use self::unfit::access_interfaces;
+use crate::bridge::program::HEADER_KEY;
 use crate::bridge::{Lost, headers, kept_path, remedy};
 use crate::config::Attach;
 use crate::daemon_error::DaemonError;
@@ -19,21 +24,20 @@ use crate::routes::{set_up_device, set_up_routing};
 use crate::{Config, Interception};
 use program::{Devices, Maps, REMEMBERED, coming_in, leaving, own, to_access, to_the_host};
 use shorthaul_os::Netlink;
-use shorthaul_os::bpf::{AddressSet, Attached, Counters, Instruction, NEXT, Program, Register};
-use shorthaul_os::netlink::links::{Interface, list};
-use shorthaul_os::netlink::{Changes, interface_index, local_addresses};
+use shorthaul_os::bpf::{Attached, Counters, Instruction, NEXT, Program, RecentMap, Register};
+use shorthaul_os::netlink::links::Interface;
+use shorthaul_os::netlink::{LOOPBACK, interface_index};
 use shorthaul_proxy::Traffic;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+pub(crate) use watch::Vanished;
+use watch::{Told, Watch};
 
 /// Why a gateway cannot be at its access interfaces, in sentences that say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// It was asked for, and cannot be.
-    #[error(
-        "cannot attach to the access interfaces: {why}; leave out `attach = \"interface\"` to use routing rules"
-    )]
+    /// It was asked for or chosen, and cannot be.
+    #[error("cannot attach to the access interfaces: {why}; write `attach = \"rules\"` to use routing rules")]
     Impossible {
         /// Why not.
         why: String,
@@ -82,43 +86,38 @@ pub(crate) fn choose(config: &Config, take_over: bool) -> Result<Way, AttachErro
             possible(config).map(|_| Way::Interfaces).map_err(|why| AttachError::Impossible { why })
         }
         None if has_rules() => Ok(Way::Rules(None)),
-        None if take_over => {
-            Ok(possible(config).map_or_else(|why| Way::Rules(Some(why)), |_| Way::Interfaces))
-        }
-        None => match (obstacles(config).is_empty(), possible(config)) {
-            (true, _) => Ok(Way::Rules(None)),
-            (false, Ok(_)) => Ok(Way::Interfaces),
-            (false, Err(why)) => Ok(Way::Rules(Some(why))),
-        },
+        None if !take_over && obstacles(config).is_empty() => Ok(Way::Rules(None)),
+        None => Ok(possible(config).map_or_else(|why| Way::Rules(Some(why)), |_| Way::Interfaces)),
     }
 }
 
 /// The access interfaces, if programs can be attached to them; otherwise why not.
 fn possible(config: &Config) -> Result<Vec<Interface>, String> {
-    let present = list().map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
-    for name in &config.access {
-        let interface = present.iter().find(|interface| interface.name == *name);
-        let interface = interface.ok_or_else(|| format!("there is no `{name}`"))?;
-        if interface.ethernet.is_none() {
-            return Err(format!("`{name}` is no Ethernet interface"));
-        }
-        if let Some(master) = interface.master {
-            let of = present.iter().find(|other| other.index == master);
-            let of = of.map_or_else(|| master.to_string(), |of| of.name.clone());
-            return Err(format!("`{name}` is a part of `{of}`: name that instead"));
-        }
-        found.push(interface.clone());
-    }
-    // Whether this kernel has programs at interfaces, and lets us: one that does nothing.
-    let nothing = [Instruction::number(Register::R0, NEXT), Instruction::exit()];
-    let tried = Program::load_for_frames(&nothing).and_then(|program| {
-        found.iter().try_for_each(|interface| Attached::at_egress(interface.index, &program).map(drop))
-    });
-    tried.map(|()| found).map_err(|error| format!("programs cannot be attached: {error}{}", remedy(&error)))
+    let found = access_interfaces(config)?;
+    try_out(config, &found).map_err(|error| format!("programs cannot be attached: {error}"))?;
+    Ok(found)
 }
 
-/// The access interfaces that a device of a gateway is at, by what is said of the device.
+/// Whether this kernel takes the programs that a gateway with this configuration would have, and has programs at these interfaces. Nothing
+/// is taken meanwhile.
+fn try_out(config: &Config, access: &[Interface]) -> Result<(), AttachError> {
+    let headers = RecentMap::create(HEADER_KEY, REMEMBERED, 1_024);
+    let made = Made::create(headers.map_err(refused("making a map of headers"))?, access.len())?;
+    // Any device will do for programs that are attached nowhere.
+    let devices = Devices { access: LOOPBACK, wan: LOOPBACK };
+    Programs::load(config, access, &made, devices)?;
+    let nothing = [Instruction::number(Register::R0, NEXT), Instruction::exit()];
+    let nothing = Program::load_for_frames(&nothing).map_err(refused("loading a program"))?;
+    for Interface { name, index, .. } in access {
+        for attach in [Attached::at_ingress, Attached::at_egress] {
+            attach(*index, &nothing).map_err(refused(format!("attaching a program to `{name}`")))?;
+        }
+    }
+    Ok(())
+}
+
+/// The interfaces that a device of a gateway is at, by what is said of the device: the access interfaces, or those toward the rest of the
+/// world.
 pub(crate) fn interfaces_of(device: &Interface) -> Vec<&str> {
     let alias = device.alias.as_deref().and_then(|alias| alias.strip_prefix(AT));
     alias.map(|names| names.split(',').collect()).unwrap_or_default()
@@ -142,66 +141,6 @@ pub(crate) struct Attachment {
     pub not_kept: Option<io::Error>,
 }
 
-/// Interfaces that are not there any more.
-#[derive(Debug, Default)]
-pub(crate) struct Vanished {
-    is_news: AtomicBool,
-    names: Mutex<Vec<String>>,
-}
-
-impl Vanished {
-    fn add(&self, name: &str) {
-        let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-            self.is_news.store(true, Ordering::Release);
-        }
-    }
-
-    /// Their names, when there are more than the last time.
-    pub fn news(&self) -> Option<Vec<String>> {
-        if !self.is_news.load(Ordering::Acquire) || !self.is_news.swap(false, Ordering::AcqRel) {
-            return None;
-        }
-        Some(self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
-    }
-}
-
-/// What is to be known of the host while the gateway runs.
-struct Watch {
-    changes: Changes,
-    local: AddressSet,
-    /// The access interfaces: names and indices.
-    access: Vec<(String, u32)>,
-    vanished: Arc<Vanished>,
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("access", &self.access).finish_non_exhaustive()
-    }
-}
-
-impl Watch {
-    fn look(&self) -> io::Result<()> {
-        self.local.set(&local_addresses()?);
-        let present = list()?;
-        for (name, index) in &self.access {
-            if !present.iter().any(|interface| interface.name == *name && interface.index == *index) {
-                self.vanished.add(name);
-            }
-        }
-        Ok(())
-    }
-
-    fn watch(&self) {
-        while self.changes.wait().is_ok() {
-            // What failed now is asked for again at the next change.
-            let _ = self.look();
-        }
-    }
-}
-
 impl Attachment {
     /// Leads packets of the access interfaces to the devices, which are there. Where the gateway that runs is to hand them over, it goes on
     /// meanwhile: both lead to the same devices.
@@ -222,12 +161,14 @@ impl Attachment {
                     .and_then(|()| set_up_routing(&netlink, device, interception))
                     .map_err(refused(format!("setting up `{device}`")))?;
             }
-            let device = &interception.devices[0];
             // Another gateway sees by it where this one is. There is no room for the names of dozens of interfaces, which is no reason to do nothing.
-            let _ = interface_index(device)
-                .and_then(|index| netlink.describe(index, &format!("{AT}{}", config.access.join(","))));
+            for (device, names) in interception.devices.iter().zip([&config.access, &config.wan]) {
+                let _ = interface_index(device)
+                    .and_then(|index| netlink.describe(index, &format!("{AT}{}", names.join(","))));
+            }
         }
-        Ok(lead(config, interception, &access)?)
+        lead(config, interception, &access)
+            .map_err(|error| AttachError::Impossible { why: error.to_string() }.into())
     }
 
     /// Goes on to learn what changes at the host, with no more privileges than the calling thread has now.
@@ -256,51 +197,99 @@ fn lead(
     access: &[Interface],
 ) -> Result<Attachment, AttachError> {
     let (headers, not_kept) = headers(config, REMEMBERED).map_err(refused("making a map of headers"))?;
-    let local = AddressSet::create().map_err(refused("making a set of addresses"))?;
-    let counters = Counters::create().map_err(refused("making counters"))?;
-    let maps =
-        Maps { headers: headers.descriptor(), local: local.descriptor(), counters: counters.descriptor() };
-    let vanished = Arc::new(Vanished::default());
-    let watch = Watch {
-        changes: Changes::watch().map_err(refused("watching the host's addresses"))?,
-        local,
-        access: access.iter().map(|interface| (interface.name.clone(), interface.index)).collect(),
-        vanished: Arc::clone(&vanished),
-    };
-    watch.look().map_err(refused("asking for the host's addresses"))?;
-    let load = |name: &str, program: &[_]| {
-        Program::load_for_frames(program).map_err(refused(format!("loading the program for `{name}`")))
-    };
-    let attached = |name: &str, attached: io::Result<Attached>| {
-        attached.map_err(refused(format!("attaching a program to `{name}`")))
-    };
+    let made = Made::create(headers, access.len())?;
     let [access_device, wan_device] = &interception.devices;
     let index = |device: &str| interface_index(device).map_err(refused(format!("finding `{device}`")));
     let devices = Devices { access: index(access_device)?, wan: index(wan_device)? };
-    let indices: Vec<u32> = access.iter().map(|interface| interface.index).collect();
-    let (mut going_on, mut taking) = (Vec::new(), Vec::new());
+    let Programs { to_access, to_the_host, own, coming_in, leaving } =
+        Programs::load(config, access, &made, devices)?;
+    let vanished = Arc::new(Vanished::default());
+    let watch = Watch::create(made.told, access, Arc::clone(&vanished))
+        .map_err(refused("asking for the host's addresses and interfaces"))?;
+    let attached = |name: &str, attached: io::Result<Attached>| {
+        attached.map_err(refused(format!("attaching a program to `{name}`")))
+    };
     // What is written has a way before anything is read.
-    for (name, index, program) in
-        [(access_device, devices.access, to_access(maps)), (wan_device, devices.wan, to_the_host(maps))]
-    {
-        going_on.push(attached(name, Attached::at_ingress(index, &load(name, &program)?))?);
-    }
-    let all = config.traffic == Traffic::All;
-    let mut programs = Vec::new();
-    for Interface { name, index, .. } in access {
-        let taken = load(name, &coming_in(maps, *index, devices))?;
-        let left = load(name, &leaving(maps, *index, devices, &indices, all))?;
-        programs.push((name, *index, [load(name, &own())?, taken, left]));
-    }
+    let mut going_on = vec![
+        attached(access_device, Attached::at_ingress(devices.access, &to_access))?,
+        attached(wan_device, Attached::at_ingress(devices.wan, &to_the_host))?,
+    ];
+    let mut taking = Vec::new();
     // The last one that is attached is the first one that sees a packet.
-    for (name, index, [own, taken, left]) in &programs {
+    for (Interface { name, index, .. }, (taken, left)) in access.iter().zip(coming_in.iter().zip(&leaving)) {
         let taken = attached(name, Attached::at_ingress(*index, taken))?;
-        going_on.push(attached(name, Attached::at_ingress(*index, own))?);
+        going_on.push(attached(name, Attached::at_ingress(*index, &own))?);
         taking.push(taken);
         taking.push(attached(name, Attached::at_egress(*index, left))?);
     }
-    let counters = Arc::new(counters);
+    let counters = Arc::new(made.counters);
     Ok(Attachment { taking, _going_on: going_on, counters, watch: Some(watch), vanished, not_kept })
+}
+
+/// What programs remember, count and are told.
+struct Made {
+    headers: RecentMap,
+    counters: Counters,
+    told: Told,
+}
+
+impl Made {
+    fn create(headers: RecentMap, interfaces: usize) -> Result<Made, AttachError> {
+        let counters = Counters::create().map_err(refused("making counters"))?;
+        let told = Told::create(interfaces).map_err(refused("making what programs are told"))?;
+        Ok(Made { headers, counters, told })
+    }
+
+    fn maps(&self) -> Maps {
+        Maps {
+            headers: self.headers.descriptor(),
+            local: self.told.local.place(),
+            counters: self.counters.descriptor(),
+            there: self.told.there.descriptor(),
+            questions: self.told.questions.descriptor(),
+        }
+    }
+}
+
+/// All programs of a gateway, which the kernel has accepted.
+struct Programs {
+    to_access: Program,
+    to_the_host: Program,
+    own: Program,
+    /// At each access interface.
+    coming_in: Vec<Program>,
+    /// The same.
+    leaving: Vec<Program>,
+}
+
+impl Programs {
+    fn load(
+        config: &Config,
+        access: &[Interface],
+        made: &Made,
+        devices: Devices,
+    ) -> Result<Programs, AttachError> {
+        let load = |name: &str, program: &[_]| {
+            Program::load_for_frames(program).map_err(refused(format!("loading the program {name}")))
+        };
+        let all = config.traffic == Traffic::All;
+        let (maps, places) = (made.maps(), &made.told.places(access));
+        let at = |direction: &str, number: usize, program: &[_]| {
+            load(&format!("for what {direction} by `{}`", access[number].name), program)
+        };
+        let numbers = || 0..access.len();
+        Ok(Programs {
+            to_access: load("toward the access side", &to_access(maps, places))?,
+            to_the_host: load("toward the host", &to_the_host(maps, places))?,
+            own: load("for what the gateway says", &own())?,
+            coming_in: numbers()
+                .map(|here| at("comes in", here, &coming_in(maps, places, here, devices)))
+                .collect::<Result<_, _>>()?,
+            leaving: numbers()
+                .map(|here| at("leaves", here, &leaving(maps, places, here, devices, all)))
+                .collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 /// What a gateway would do to this host, line by line.

@@ -36,7 +36,7 @@ pub(crate) fn obstacles(config: &Config) -> Vec<String> {
 }
 
 /// The firewall's rules, if the program that lists them is there and may.
-fn ruleset() -> Option<Value> {
+pub(super) fn ruleset() -> Option<Value> {
     let said = Command::new("nft").args(["-j", "list", "ruleset"]).stdin(Stdio::null()).output().ok()?;
     if said.status.success() { serde_json::from_slice(&said.stdout).ok() } else { None }
 }
@@ -59,7 +59,7 @@ fn look(ruleset: &Value) -> (bool, bool) {
 }
 
 /// Whether there are tables of the older iptables.
-fn legacy() -> bool {
+pub(super) fn legacy() -> bool {
     let names = std::fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
     names.lines().any(|name| matches!(name, "nat" | "filter"))
 }

@@ -7,20 +7,22 @@
 //!
 //! The latest *header* of each pair of addresses and direction is remembered: the Ethernet header, the interface, and with which mark
 //! and priority the host had it leave.
+use super::whereabouts::{Place, check_source, find_unknown, follow, go_unless_there};
 use crate::bridge::program::{
     ETHERNET, ETHERNET_AT, HEADER_KEY, ICMP, ICMPV6, IP, IPV4, IPV6, KEY, KEY_DESTINATION, KEY_SIDE,
-    KEY_VERSION, PACKET_KIND, PROTOCOL, VLAN, Writer, lose, put_header, take_v4, take_v6,
+    KEY_VERSION, PACKET_KIND, PROTOCOL, SOURCE_ELSEWHERE, VLAN, WITHOUT_HEADER, Writer, go_if_error_v4,
+    go_if_error_v6, lose, put_header, take_v4, take_v6,
 };
-use shorthaul_os::bpf::Helper::{ChangeKind, Redirect};
+use shorthaul_os::bpf::Helper::{ChangeKind, Redirect, RedirectNeighbour};
 use shorthaul_os::bpf::Operation::Move;
-use shorthaul_os::bpf::Register::{R0, R1, R2, R6, R7, R8};
+use shorthaul_os::bpf::Register::{R0, R1, R2, R3, R4, R6, R7, R8};
 use shorthaul_os::bpf::Size::{Byte, Double, Word};
-use shorthaul_os::bpf::{AddressSet, Instruction, Label, NEXT, Register};
+use shorthaul_os::bpf::{AddressSet, AddressSetPlace, Instruction, Label, NEXT, Register};
 use shorthaul_proxy::Gateway;
 
 /// Of what is remembered: an Ethernet header and two zeros, the index of the interface, mark, priority, zeros.
 pub(super) const REMEMBERED: u32 = 32;
-const INTERFACE: i16 = 16;
+pub(super) const INTERFACE: i16 = 16;
 const MARK_OF: i16 = 20;
 const PRIORITY_OF: i16 = 24;
 
@@ -38,7 +40,7 @@ const FOR_US: u32 = 0;
 const COMES_IN: i32 = 1;
 
 /// What is remembered, while it is made: below what programs at the ports of bridges have on the stack.
-const NEW: i16 = IP - REMEMBERED as i16;
+pub(super) const NEW: i16 = IP - REMEMBERED as i16;
 const _: () = assert!(HEADER_KEY as i16 == ETHERNET_AT - KEY);
 
 /// The mark of what the gateway gives the host, until the host sees it. What the host's own rules have to do with it, they never meet.
@@ -50,9 +52,13 @@ pub(super) struct Maps {
     /// Headers, by pairs of addresses.
     pub headers: i32,
     /// The host's addresses.
-    pub local: i32,
+    pub local: AddressSetPlace,
     /// Counters.
     pub counters: i32,
+    /// Which access interfaces are there: the index of each, or 0; then of each whether `rp_filter` is strict, 0 or 1.
+    pub there: i32,
+    /// Where it is asked at which access interface a host is.
+    pub questions: i32,
 }
 
 /// The gateway's devices, by their indices.
@@ -88,10 +94,11 @@ pub(super) fn own() -> Vec<Instruction> {
     w.assembler.finish()
 }
 
-/// The program at an access interface for what comes in: TCP for others, and the errors about it, go to the gateway.
-pub(super) fn coming_in(maps: Maps, interface: u32, devices: Devices) -> Vec<Instruction> {
+/// The program at the access interface of this number, for what comes in: TCP for others, and the errors about it, go to the gateway, if their
+/// source may speak there.
+pub(super) fn coming_in(maps: Maps, places: &[Place], here: usize, devices: Devices) -> Vec<Instruction> {
     let mut w = Writer::new();
-    let [pass, take, strange] = [(); 3].map(|()| w.assembler.label());
+    let [pass, take, strange, refused] = [(); 4].map(|()| w.assembler.label());
     w.load_packet(R0, TOLD[0]);
     w.go_unless(R0, IS_OWN[0] as u32, strange);
     w.load_packet(R0, TOLD[1]);
@@ -102,47 +109,49 @@ pub(super) fn coming_in(maps: Maps, interface: u32, devices: Devices) -> Vec<Ins
     look_at(&mut w, (Gateway::ACCESS.0, false), take, pass);
     w.assembler.place(take);
     AddressSet::look_up(&mut w.assembler, maps.local, KEY_DESTINATION, pass);
-    remember(&mut w, maps.headers, interface, false);
+    describe(&mut w, places[here].index, false);
+    check_source(&mut w, maps, places, here, refused);
+    remember(&mut w, maps.headers);
     w.redirect(devices.access);
+    w.assembler.place(refused);
+    lose(&mut w, maps.counters, SOURCE_ELSEWHERE);
     w.assembler.place(pass);
     w.answer(NEXT);
     w.assembler.finish()
 }
 
-/// The program at an access interface for what the host has leave: TCP of others, and the errors about it, go to the gateway; or `all` of
+/// The program at the access interface of this number, for what the host has leave: TCP of others, and the errors about it, go to the gateway; or `all` of
 /// others. What has come in by an `access` interface stays on this side.
 pub(super) fn leaving(
     maps: Maps,
-    interface: u32,
+    places: &[Place],
+    here: usize,
     devices: Devices,
-    access: &[u32],
     all: bool,
 ) -> Vec<Instruction> {
     let mut w = Writer::new();
-    let [pass, take, v4, error, chosen] = [(); 5].map(|()| w.assembler.label());
+    let [pass, take, v4, other, chosen] = [(); 5].map(|()| w.assembler.label());
     w.load_packet(R0, CAME_IN_BY);
-    for index in access.iter().chain([&devices.access]) {
-        w.go_if(R0, *index, pass);
+    for index in places.iter().map(|place| place.index).chain([devices.access]) {
+        w.go_if(R0, index, pass);
     }
     look_at(&mut w, (Gateway::WAN.0, all), take, pass);
     w.assembler.place(take);
-    if !all {
-        // The host's own errors about a connection of others are the gateway's to know.
-        w.load(Word, R0, KEY_VERSION);
-        w.go_if(R0, 4, v4);
-        w.load(Byte, R0, IP + 6);
-        w.go_if(R0, ICMPV6, chosen);
-        w.go(error);
-        w.assembler.place(v4);
-        w.load(Byte, R0, IP + 9);
-        w.go_if(R0, ICMP, chosen);
-        w.assembler.place(error);
-    }
+    // The host's own errors about a connection of others are the gateway's to know. What else it says in its own name is its own.
+    w.load(Word, R0, KEY_VERSION);
+    w.go_if(R0, 4, v4);
+    w.load(Byte, R0, IP + 6);
+    w.go_unless(R0, ICMPV6, other);
+    go_if_error_v6(&mut w, chosen, other);
+    w.assembler.place(v4);
+    w.load(Byte, R0, IP + 9);
+    w.go_unless(R0, ICMP, other);
+    go_if_error_v4(&mut w, chosen, other);
+    w.assembler.place(other);
     AddressSet::look_up(&mut w.assembler, maps.local, KEY, pass);
-    if !all {
-        w.assembler.place(chosen);
-    }
-    remember(&mut w, maps.headers, interface, true);
+    w.assembler.place(chosen);
+    describe(&mut w, places[here].index, true);
+    remember(&mut w, maps.headers);
     w.redirect(devices.wan);
     w.assembler.place(pass);
     w.answer(NEXT);
@@ -172,9 +181,8 @@ fn look_at(w: &mut Writer, (side, all): (u8, bool), take: Label, pass: Label) {
     take_v6(w, all, take, pass);
 }
 
-/// Remembers the header, unless it is the one that is remembered.
-fn remember(w: &mut Writer, headers: i32, interface: u32, with_mark: bool) {
-    let [new, known] = [(); 2].map(|()| w.assembler.label());
+/// What is to be remembered of the packet gets its place on the stack.
+fn describe(w: &mut Writer, interface: u32, with_mark: bool) {
     for half in [0, 8] {
         w.load(Double, R1, ETHERNET_AT + half);
         w.store(Double, NEW + half, R1);
@@ -189,6 +197,11 @@ fn remember(w: &mut Writer, headers: i32, interface: u32, with_mark: bool) {
             w.store(Word, NEW + to, R1);
         }
     }
+}
+
+/// Remembers that, unless it is what is remembered.
+fn remember(w: &mut Writer, headers: i32) {
+    let [new, known] = [(); 2].map(|()| w.assembler.label());
     w.look_up(headers, KEY);
     w.go_if_none(R0, new);
     // In its place: connections of one pair may have different marks.
@@ -208,21 +221,22 @@ fn remember(w: &mut Writer, headers: i32, interface: u32, with_mark: bool) {
 
 /// The program at the gateway's device toward the rest of the world: the host sees what the gateway writes there as come in by the access
 /// interface, from whomever it speaks for.
-pub(super) fn to_the_host(maps: Maps) -> Vec<Instruction> {
-    at_device(maps, (Gateway::WAN.0, Gateway::ACCESS.0))
+pub(super) fn to_the_host(maps: Maps, places: &[Place]) -> Vec<Instruction> {
+    at_device(maps, places, (Gateway::WAN.0, Gateway::ACCESS.0))
 }
 
 /// The program at the gateway's device toward the access side: what the gateway writes there leaves by the access interface, as what the
 /// host has sent last from there.
-pub(super) fn to_access(maps: Maps) -> Vec<Instruction> {
-    at_device(maps, (Gateway::ACCESS.0, Gateway::WAN.0))
+pub(super) fn to_access(maps: Maps, places: &[Place]) -> Vec<Instruction> {
+    at_device(maps, places, (Gateway::ACCESS.0, Gateway::WAN.0))
 }
 
 /// Who is spoken for is at the side `of`.
-fn at_device(maps: Maps, (toward, of): (u8, u8)) -> Vec<Instruction> {
+fn at_device(maps: Maps, places: &[Place], (toward, of): (u8, u8)) -> Vec<Instruction> {
     let mut w = Writer::new();
     let to_access = toward == Gateway::ACCESS.0;
-    let [v4, v6, find, found, other_way, put, unknown, lost] = [(); 8].map(|()| w.assembler.label());
+    let [v4, v6, find, found, other_way, put, moved, nobody, unknown, lost] =
+        [(); 10].map(|()| w.assembler.label());
     w.clear_key();
     w.store_number(Word, KEY_SIDE, u32::from(of));
     w.load_packet(R8, PROTOCOL);
@@ -237,16 +251,20 @@ fn at_device(maps: Maps, (toward, of): (u8, u8)) -> Vec<Instruction> {
     w.copy(0, IP, 40, unknown);
     w.key_of_v6();
     w.assembler.place(find);
+    // The one on the access side, in a key of this way and of the other way.
+    let [host, host_turned] = if to_access { [KEY_DESTINATION, KEY] } else { [KEY, KEY_DESTINATION] };
     w.look_up(maps.headers, KEY);
     w.go_if_none(R0, other_way);
     w.go(found);
-    // It was never heard. What its peer sends to it leads back.
+    // It was never heard, or where there is no interface any more. What its peer sends to it leads back.
     w.assembler.place(other_way);
     w.turn_key(u32::from(toward));
     w.look_up(maps.headers, KEY);
-    w.go_if_none(R0, unknown);
+    w.go_if_none(R0, nobody);
     w.put(Instruction::load(Word, R7, R0, INTERFACE));
     w.take_header_turned();
+    go_unless_there(&mut w, maps, places, nobody);
+    follow(&mut w, places, host_turned, !to_access, moved);
     w.go(put);
     w.assembler.place(found);
     w.put(Instruction::load(Word, R7, R0, INTERFACE));
@@ -257,6 +275,8 @@ fn at_device(maps: Maps, (toward, of): (u8, u8)) -> Vec<Instruction> {
             w.store_packet(to, R1);
         }
     }
+    go_unless_there(&mut w, maps, places, other_way);
+    follow(&mut w, places, host, !to_access, moved);
     w.assembler.place(put);
     put_header(&mut w, lost);
     if !to_access {
@@ -267,11 +287,32 @@ fn at_device(maps: Maps, (toward, of): (u8, u8)) -> Vec<Instruction> {
     w.number(R2, if to_access { 0 } else { COMES_IN });
     w.call(Redirect);
     w.put(Instruction::exit());
+    w.assembler.place(nobody);
+    find_unknown(&mut w, places, host_turned, moved);
     // Nobody of this pair was heard since the headers were lost with a process. The host routes it, as it would with rules.
     w.assembler.place(unknown);
     w.answer(NEXT);
+    match (places.len(), to_access) {
+        // What nothing leads to is refused.
+        (0 | 1, _) => {}
+        (_, true) => {
+            w.assembler.place(moved);
+            // The header in front is taken off again: its neighbour there is another one.
+            put_header(&mut w, lost);
+            w.put(Instruction::with_register(Move, R1, R7));
+            for register in [R2, R3, R4] {
+                w.number(register, 0);
+            }
+            w.call(RedirectNeighbour);
+            w.put(Instruction::exit());
+        }
+        (_, false) => {
+            w.assembler.place(moved);
+            w.go(put);
+        }
+    }
     w.assembler.place(lost);
-    lose(&mut w, maps.counters);
+    lose(&mut w, maps.counters, WITHOUT_HEADER);
     w.assembler.finish()
 }
 

@@ -10,7 +10,10 @@ pub(crate) mod program;
 use crate::daemon_error::DaemonError;
 use crate::routes::set_up_device;
 use crate::{Config, Interception};
-use program::{HEADER, HEADER_KEY, Maps, STATION, STATION_KEY, Taking, WITHOUT_HEADER, at_device, at_port};
+use program::{
+    HEADER, HEADER_KEY, Maps, SOURCE_ELSEWHERE, STATION, STATION_KEY, Taking, WITHOUT_HEADER, at_device,
+    at_port,
+};
 use shorthaul_os::bpf::{Attached, Counters, Program, RecentMap};
 use shorthaul_os::netlink::interface_index;
 use shorthaul_os::netlink::links::{Interface, list};
@@ -160,14 +163,19 @@ pub(crate) struct Bridge {
     pub not_kept: Option<io::Error>,
 }
 
-/// How many packets found no header.
+/// How many packets programs have dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost(pub Arc<Counters>);
 
 impl Lost {
-    /// So many.
-    pub fn count(&self) -> u64 {
+    /// So many found no header.
+    pub fn without_header(&self) -> u64 {
         self.0.get(WITHOUT_HEADER)
+    }
+
+    /// Of so many the source may not be where they came in.
+    pub fn source_elsewhere(&self) -> u64 {
+        self.0.get(SOURCE_ELSEWHERE)
     }
 }
 

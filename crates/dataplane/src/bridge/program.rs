@@ -21,6 +21,8 @@ pub(super) const STATION: u32 = 4;
 
 /// Which of the counters has the packets that had no header.
 pub(crate) const WITHOUT_HEADER: usize = 0;
+/// Which has those whose source may not be where they came in.
+pub(crate) const SOURCE_ELSEWHERE: usize = 1;
 
 /// `__sk_buff`: the kind of a frame, by whom it is for; the protocol; whether there was a VLAN tag.
 pub(crate) const PACKET_KIND: i16 = 4;
@@ -320,24 +322,37 @@ pub(crate) fn take_v4(w: &mut Writer, all: bool, take: Label, pass: Label) {
         w.load(Byte, R7, IP + 9);
         w.go_if(R7, TCP, chosen);
         w.go_unless(R7, ICMP, pass);
-        // What an error is about stands in its first fragment.
-        w.load(Half, R0, IP + 6);
-        let offset = u32::from(0x1fff_u16.to_be());
-        w.assembler.jump(pass, Instruction::skip_if_any(R0, offset, 0));
-        w.load(Byte, R2, IP);
-        w.put(Instruction::with_number(And, R2, 0xf));
-        w.put(Instruction::with_number(ShiftLeft, R2, 2));
-        w.put(Instruction::with_number(Add, R2, ETHERNET as u32));
-        w.copy_from_r2(SCRATCH, 1, pass);
-        w.load(Byte, R0, SCRATCH);
-        for error in ICMP_ERRORS {
-            w.go_if(R0, error, chosen);
-        }
-        w.go(pass);
+        go_if_error_v4(w, chosen, pass);
         w.assembler.place(chosen);
     }
     w.key_of_v4();
     w.go(take);
+}
+
+/// Goes on at `error` with an ICMP error about a packet of IPv4, and at `other` with any other ICMP message. Its IP header is on the stack.
+pub(crate) fn go_if_error_v4(w: &mut Writer, error: Label, other: Label) {
+    // What an error is about stands in its first fragment.
+    w.load(Half, R0, IP + 6);
+    let offset = u32::from(0x1fff_u16.to_be());
+    w.assembler.jump(other, Instruction::skip_if_any(R0, offset, 0));
+    w.load(Byte, R2, IP);
+    w.put(Instruction::with_number(And, R2, 0xf));
+    w.put(Instruction::with_number(ShiftLeft, R2, 2));
+    w.put(Instruction::with_number(Add, R2, ETHERNET as u32));
+    w.copy_from_r2(SCRATCH, 1, other);
+    w.load(Byte, R0, SCRATCH);
+    for message in ICMP_ERRORS {
+        w.go_if(R0, message, error);
+    }
+    w.go(other);
+}
+
+/// The same of ICMPv6, without extension headers in front.
+pub(crate) fn go_if_error_v6(w: &mut Writer, error: Label, other: Label) {
+    w.copy(ETHERNET + 40, SCRATCH, 1, other);
+    w.load(Byte, R0, SCRATCH);
+    w.assembler.jump(other, Instruction::skip_if_at_least(R0, ICMPV6_INFORMATION, 0));
+    w.go(error);
 }
 
 pub(crate) fn take_v6(w: &mut Writer, all: bool, take: Label, pass: Label) {
@@ -436,7 +451,7 @@ pub(super) fn at_device(maps: Maps, port: PortId, interface: u32) -> Vec<Instruc
     put_header(&mut w, lost);
     w.redirect(interface);
     w.assembler.place(lost);
-    lose(&mut w, maps.counters);
+    lose(&mut w, maps.counters, WITHOUT_HEADER);
     w.assembler.finish()
 }
 
@@ -456,10 +471,10 @@ pub(crate) fn put_header(w: &mut Writer, lost: Label) {
     w.go_unless(R0, 0, lost);
 }
 
-/// The packet is dropped, and counted as one without a header.
-pub(crate) fn lose(w: &mut Writer, counters: i32) {
+/// The packet is dropped, and counted.
+pub(crate) fn lose(w: &mut Writer, counters: i32, counter: usize) {
     w.assembler.extend(Instruction::load_value(R1, counters));
     w.number(R0, 1);
-    w.put(Instruction::add_to_memory(R1, 8 * WITHOUT_HEADER as i16, R0));
+    w.put(Instruction::add_to_memory(R1, 8 * counter as i16, R0));
     w.answer(DROP);
 }

@@ -4,7 +4,9 @@ use super::{Assembler, Instruction, Label, Operation, Register, Size};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Places of addresses with the same hash.
 const SLOTS: usize = 4;
@@ -19,15 +21,41 @@ const FACTOR: u32 = 0x61c8_8647;
 ///
 /// A hash says where an address may be. Where more have the same than there is room for, the rest is not in the set.
 #[derive(Debug)]
-pub struct AddressSet(Shared);
+pub struct AddressSet {
+    shared: Arc<Shared>,
+    /// The first of its numbers.
+    first: usize,
+}
+
+/// Where programs find an [`AddressSet`].
+#[derive(Clone, Copy, Debug)]
+pub struct AddressSetPlace {
+    descriptor: RawFd,
+    /// In bytes.
+    offset: u32,
+}
 
 impl AddressSet {
+    /// Of eight bytes, which a set takes.
+    const NUMBERS: usize = (1 << BITS) * SLOTS * PARTS;
+
     /// An empty set.
     ///
     /// # Errors
     /// The kernel's.
     pub fn create() -> io::Result<AddressSet> {
-        Shared::create((1 << BITS) * SLOTS * PARTS, true).map(AddressSet)
+        let shared = Arc::new(Shared::create(Self::NUMBERS, true)?);
+        Ok(AddressSet { shared, first: 0 })
+    }
+
+    /// As many empty sets, which are one map: a program has 64 maps at most.
+    ///
+    /// # Errors
+    /// The kernel's, of more than 64 perhaps.
+    pub fn create_several(count: usize) -> io::Result<Vec<AddressSet>> {
+        let shared = Arc::new(Shared::create(count.max(1) * Self::NUMBERS, true)?);
+        let set = |number| AddressSet { shared: Arc::clone(&shared), first: number * Self::NUMBERS };
+        Ok((0..count).map(set).collect())
     }
 
     /// These are in the set from now on, and no others. What stays is in it all the while.
@@ -35,7 +63,7 @@ impl AddressSet {
         let mut wanted: BTreeSet<[u64; PARTS]> = addresses.iter().map(|address| parts(*address)).collect();
         let places = (0..(1 << BITS) * SLOTS).map(|place| place * PARTS);
         for place in places {
-            let there = [place, place + 1].map(|number| self.0.get(number).load(Ordering::Relaxed));
+            let there = [place, place + 1].map(|number| self.number(number).load(Ordering::Relaxed));
             if there != [0; PARTS] && !wanted.remove(&there) {
                 self.put(place, [0; PARTS]);
             }
@@ -44,7 +72,7 @@ impl AddressSet {
             let first = hash(parts) * SLOTS * PARTS;
             let mut places = (0..SLOTS).map(|slot| first + slot * PARTS);
             let is_free = |place: &usize| {
-                [*place, place + 1].iter().all(|&number| self.0.get(number).load(Ordering::Relaxed) == 0)
+                [*place, place + 1].iter().all(|&number| self.number(number).load(Ordering::Relaxed) == 0)
             };
             if let Some(place) = places.find(is_free) {
                 self.put(place, parts);
@@ -54,18 +82,23 @@ impl AddressSet {
 
     fn put(&self, place: usize, parts: [u64; PARTS]) {
         for (number, part) in parts.into_iter().enumerate() {
-            self.0.get(place + number).store(part, Ordering::Relaxed);
+            self.number(place + number).store(part, Ordering::Relaxed);
         }
     }
 
+    fn number(&self, number: usize) -> &AtomicU64 {
+        self.shared.get(self.first + number)
+    }
+
     /// What [`AddressSet::look_up`] wants. The program keeps the set.
-    pub fn descriptor(&self) -> std::os::fd::RawFd {
-        self.0.descriptor()
+    pub fn place(&self) -> AddressSetPlace {
+        let offset = (self.first * size_of::<u64>()) as u32;
+        AddressSetPlace { descriptor: self.shared.descriptor(), offset }
     }
 
     /// Instructions that go on at `found` if the address on the stack, of 16 bytes (an IPv4 address, and zeros), is in the set. They
     /// spoil R0 to R4.
-    pub fn look_up(program: &mut Assembler, descriptor: i32, at: i16, found: Label) {
+    pub fn look_up(program: &mut Assembler, set: AddressSetPlace, at: i16, found: Label) {
         use Register::{Frame, R0, R1, R2, R3, R4};
         program.extend([
             Instruction::load(Size::Double, R3, Frame, at),
@@ -76,7 +109,7 @@ impl AddressSet {
             Instruction::with_number(Operation::ShiftRight, R0, 64 - BITS),
             Instruction::with_number(Operation::Multiply, R0, (SLOTS * PARTS * size_of::<u64>()) as u32),
         ]);
-        program.extend(Instruction::load_value(R1, descriptor));
+        program.extend(Instruction::load_value_at(R1, set.descriptor, set.offset));
         program.extend([Instruction::with_register(Operation::Add, R1, R0)]);
         for slot in 0..SLOTS {
             let [equal, other] = [(); 2].map(|()| program.label());
@@ -118,8 +151,8 @@ mod tests {
 
     #[test]
     fn what_is_in_the_set_is_found_and_nothing_else() {
-        let set = match AddressSet::create() {
-            Ok(set) => set,
+        let [other, set] = match AddressSet::create_several(2) {
+            Ok(sets) => <[AddressSet; 2]>::try_from(sets).unwrap(),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
             Err(error) => panic!("{error}"),
         };
@@ -131,7 +164,7 @@ mod tests {
                 program.extend(Instruction::load_number(Register::R0, part));
                 program.extend([Instruction::store(Size::Double, Register::Frame, at, Register::R0)]);
             }
-            AddressSet::look_up(&mut program, set.descriptor(), -16, found);
+            AddressSet::look_up(&mut program, set.place(), -16, found);
             program.extend([Instruction::number(Register::R0, NEXT), Instruction::exit()]);
             program.place(found);
             program.extend([Instruction::number(Register::R0, 7), Instruction::exit()]);
@@ -142,6 +175,7 @@ mod tests {
             .map(|last| IpAddr::from([10, 0, last / 3, last]))
             .chain((0..50).map(|last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last])))
             .collect();
+        other.set(&all);
         set.set(&all[100..]);
         set.set(&all[50..240]);
         let missed = all[50..240].iter().filter(|address| !is_in(**address)).count();

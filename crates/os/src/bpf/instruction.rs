@@ -58,6 +58,11 @@ pub enum Helper {
     ChangeKind = 32,
     /// `(packet, length, flags)`: room in front of a packet without a link layer, for that of another interface.
     ChangeHead = 43,
+    /// `(ring, message, length, flags)`: sends a message to whoever reads the ring.
+    RingOutput = 130,
+    /// `(interface, 0, 0, flags)`: the packet leaves by another interface, to the neighbour there that it is for; its Ethernet header is the
+    /// kernel's to write. What it returns is what the program is to return.
+    RedirectNeighbour = 152,
 }
 
 /// One instruction, as the kernel reads it.
@@ -180,6 +185,12 @@ impl Instruction {
     /// A register becomes where the first value of a map of numbered places is: two instructions.
     pub const fn load_value(to: Register, descriptor: i32) -> [Self; 2] {
         Instruction::load_from_map(to, 2, descriptor)
+    }
+
+    /// The same of this many bytes further.
+    pub const fn load_value_at(to: Register, descriptor: i32, offset: u32) -> [Self; 2] {
+        let [load, rest] = Instruction::load_value(to, descriptor);
+        [load, Instruction { immediate: offset as i32, ..rest }]
     }
 
     const fn load_from_map(to: Register, what: u8, descriptor: i32) -> [Self; 2] {

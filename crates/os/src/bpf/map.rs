@@ -14,6 +14,7 @@ const PIN: libc::c_int = 6;
 const GET_PINNED: libc::c_int = 7;
 const INFO: libc::c_int = 15;
 
+pub(super) const RING: u32 = 27;
 const ARRAY: u32 = 2;
 const LRU_HASH: u32 = 9;
 /// `BPF_F_MMAPABLE`.
@@ -22,12 +23,12 @@ const MAPPABLE: u32 = 1 << 10;
 /// How a map is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-struct Shape {
-    kind: u32,
-    key: u32,
-    value: u32,
-    entries: u32,
-    flags: u32,
+pub(super) struct Shape {
+    pub kind: u32,
+    pub key: u32,
+    pub value: u32,
+    pub entries: u32,
+    pub flags: u32,
 }
 
 #[repr(C)]
@@ -71,7 +72,7 @@ unsafe impl Attributes for Pinned {}
 // SAFETY: the same.
 unsafe impl Attributes for AskInfo {}
 
-fn create(shape: Shape) -> io::Result<OwnedFd> {
+pub(super) fn create(shape: Shape) -> io::Result<OwnedFd> {
     let mut attributes = Create { shape, inner: 0, node: 0, name: *b"shorthaul\0\0\0\0\0\0\0" };
     Ok(descriptor(bpf(CREATE, &mut attributes)?))
 }
@@ -214,6 +215,33 @@ impl Counters {
     }
 
     /// What [`super::Instruction::load_value`] wants; a counter is eight bytes further than the one before.
+    pub fn descriptor(&self) -> RawFd {
+        self.0.descriptor()
+    }
+}
+
+/// Numbers that this process writes, and that programs read. That takes no system call, and no privilege.
+#[derive(Debug)]
+pub struct Numbers(Shared);
+
+impl Numbers {
+    /// As many, at zero.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create(count: usize) -> io::Result<Numbers> {
+        Shared::create(count, true).map(Numbers)
+    }
+
+    /// Programs read this from now on. They are numbered from 0.
+    ///
+    /// # Panics
+    /// There is no such number.
+    pub fn set(&self, number: usize, value: u64) {
+        self.0.get(number).store(value, Ordering::Relaxed);
+    }
+
+    /// What [`super::Instruction::load_value`] wants; a number is eight bytes further than the one before.
     pub fn descriptor(&self) -> RawFd {
         self.0.descriptor()
     }

@@ -1,18 +1,20 @@
 //! Small programs that the kernel runs for each packet (eBPF, RFC 9669; bpf(2)).
 //!
 //! Reading order: [`Instruction`]s, the [`Assembler`], [`Program`]s of them; what programs remember ([`RecentMap`], [`Counters`]) and
-//! are told ([`AddressSet`]); a program [`Attached`] to an interface.
+//! are told ([`AddressSet`], [`Numbers`]), and what they tell ([`Ring`]); a program [`Attached`] to an interface.
 mod addresses;
 mod assembler;
 mod attached;
 mod instruction;
 mod map;
+mod ring;
 
-pub use addresses::AddressSet;
+pub use addresses::{AddressSet, AddressSetPlace};
 pub use assembler::{Assembler, Label};
 pub use attached::{Attached, DROP, NEXT};
 pub use instruction::{Helper, Instruction, Operation, Register, Size};
-pub use map::{Counters, RecentMap};
+pub use map::{Counters, Numbers, RecentMap};
+pub use ring::Ring;
 
 use rustix::io::Errno;
 use std::io;

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// whatever it is told. Those of STP go by the bridge's own rule: it speaks no STP, and so passes them.
 const ALL_LINK_LOCAL: u16 = 0xfffd;
 
-/// An interface, as far as bridges are concerned.
+/// An interface, as far as gateways are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Its index.
@@ -27,6 +27,10 @@ pub struct Interface {
     pub is_up: bool,
     /// The index of the interface whose part it is: a bridge, a bond.
     pub master: Option<u32>,
+    /// The index of the interface that it sends by: that of a VLAN, of a macvlan.
+    pub below: Option<u32>,
+    /// It is a VRF.
+    pub is_vrf: bool,
     /// It is a bridge.
     pub is_bridge: bool,
     /// It is a bridge that speaks STP.
@@ -52,17 +56,22 @@ fn read(answer: RouteNetlinkMessage) -> Option<Interface> {
         is_up: link.header.flags.contains(LinkFlags::Up),
         ..Interface::default()
     };
+    // Of a pair of cables' ends, the number is that of the other one, of another namespace perhaps.
+    let (mut link_index, mut is_above) = (None, false);
     for attribute in link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => read.name = name,
             LinkAttribute::IfAlias(alias) => read.alias = Some(alias).filter(|alias| !alias.is_empty()),
             LinkAttribute::Mtu(mtu) => read.mtu = mtu,
             LinkAttribute::Controller(master) => read.master = Some(master).filter(|master| *master != 0),
+            LinkAttribute::Link(index) => link_index = Some(index),
             LinkAttribute::Address(bytes) if is_ethernet => read.ethernet = bytes.try_into().ok(),
             LinkAttribute::LinkInfo(all) => {
                 for info in all {
                     match info {
                         LinkInfo::Kind(InfoKind::Bridge) => read.is_bridge = true,
+                        LinkInfo::Kind(InfoKind::Vrf) => read.is_vrf = true,
+                        LinkInfo::Kind(InfoKind::Vlan | InfoKind::MacVlan) => is_above = true,
                         LinkInfo::Data(InfoData::Bridge(all)) => {
                             let stp = |info: &InfoBridge| matches!(info, InfoBridge::StpState(state) if *state != BridgeStpState::Disabled);
                             read.speaks_stp = all.iter().any(stp);
@@ -74,6 +83,7 @@ fn read(answer: RouteNetlinkMessage) -> Option<Interface> {
             _ => {}
         }
     }
+    read.below = link_index.filter(|_| is_above);
     Some(read)
 }
 

@@ -1,0 +1,97 @@
+//! Which way a packet would go: questions that the kernel answers by its routing tables, rules and `rp_filter`.
+use super::{Family, Netlink};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use std::io;
+use std::net::IpAddr;
+
+impl Netlink {
+    /// By which interface, given by its index, this host sends to an address; `None` if by none.
+    ///
+    /// # Errors
+    /// The kernel's; but for that there is no route.
+    pub fn interface_toward(&self, address: IpAddr) -> io::Result<Option<u32>> {
+        let answers = match self.look_up(vec![RouteAttribute::Destination(address.into())], address) {
+            Ok(answers) => answers,
+            Err(error) if is_no_route(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let interface = answers.into_iter().find_map(|answer| {
+            let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
+            route.attributes.into_iter().find_map(|attribute| match attribute {
+                RouteAttribute::Oif(interface) => Some(interface),
+                _ => None,
+            })
+        });
+        Ok(interface)
+    }
+
+    /// Whether this host lets a packet of IPv4 with these addresses come in by an interface, given by its index: whether `rp_filter` of that
+    /// interface and the routes speak for its source (RFC 3704 §2.2 and §2.4). It says so of each of IPv6.
+    ///
+    /// # Errors
+    /// The kernel's; but for that there is no route to the destination, which says nothing of the source.
+    pub fn accepts(&self, source: IpAddr, destination: IpAddr, interface: u32) -> io::Result<bool> {
+        if source.is_ipv6() {
+            return Ok(true);
+        }
+        let attributes = vec![
+            RouteAttribute::Source(source.into()),
+            RouteAttribute::Destination(destination.into()),
+            RouteAttribute::Iif(interface),
+        ];
+        match self.look_up(attributes, destination) {
+            Ok(_) => Ok(true),
+            // What `fib_validate_source` says of a source that is elsewhere, and of one that is nobody's.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EXDEV | libc::EINVAL)) => Ok(false),
+            Err(error) if is_no_route(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn look_up(
+        &self,
+        attributes: Vec<RouteAttribute>,
+        address: IpAddr,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = Family::of(address).into();
+        message.header.destination_prefix_length = if address.is_ipv4() { 32 } else { 128 };
+        if attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Source(_))) {
+            message.header.source_prefix_length = message.header.destination_prefix_length;
+        }
+        message.attributes = attributes;
+        self.send(RouteNetlinkMessage::GetRoute(message), netlink_packet_core::NLM_F_ACK)?;
+        self.answers()
+    }
+}
+
+fn is_no_route(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::ECONNREFUSED)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LOOPBACK;
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[test]
+    fn this_host_is_found_by_the_loopback_interface() {
+        let netlink = Netlink::open().unwrap();
+        for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+            assert_eq!(netlink.interface_toward(address).unwrap(), Some(LOOPBACK), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_can_be_nobodys_is_not_accepted() {
+        let netlink = Netlink::open().unwrap();
+        let host = IpAddr::from([127, 0, 0, 1]);
+        assert!(!netlink.accepts([255, 255, 255, 255].into(), host, LOOPBACK).unwrap());
+        assert!(netlink.accepts(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), LOOPBACK).unwrap());
+    }
+}
