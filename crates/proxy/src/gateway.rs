@@ -77,6 +77,8 @@ pub struct Gateway {
     /// What flows that stay whole let pass; empty between two packets.
     let_pass: TxBatch,
     allocated: usize,
+    /// Since when nothing but the reserve of the memory has been left.
+    short_since: Option<Time>,
     draining: bool,
     counters: Counters,
     now: Time,
@@ -126,6 +128,7 @@ impl Gateway {
             unmeasured: Unmeasured::default(),
             let_pass: Vec::new(),
             allocated: 0,
+            short_since: None,
             draining: false,
             counters: Counters::default(),
             now: Time::ZERO,
@@ -139,6 +142,7 @@ impl Gateway {
             let deadline = self.next_deadline();
             self.lateness.on_wakeup(now, deadline);
             self.now = now;
+            self.note_shortage();
         }
     }
 

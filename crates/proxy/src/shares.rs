@@ -5,8 +5,8 @@
 //! how many there are. What exceeds the threshold when others come is given back by reading: nothing more is taken for it.
 //!
 //! One who has many addresses is many hosts. So the last eighth of the memory goes by reading, too: there a host may hold what it
-//! has read within a second, or little. Where even that is not left for a host, its connections pass whole as soon as nothing of
-//! them is held (`Gateway::is_better_whole`).
+//! has read within a second, and an eighth of what is free at most, or little. While that lasts, connections for whose end even this is
+//! used up pass whole as soon as nothing of them is held (`Gateway::is_better_whole`).
 use crate::gateway::Keyed;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -16,6 +16,8 @@ use shorthaul_types::Time;
 
 /// What each flow of a host below its threshold may hold beside what it does: less would cost round trips.
 const LEAST: u64 = 16 * 1024;
+/// Of a small memory less than that is no shortage: than one of so many parts.
+const LEAST_PART: u64 = 64;
 /// What a host may hold of the reserve that reads nothing; and what a new flow finds at least, or it stays whole.
 pub(crate) const LEAST_ROOM: u64 = 64 * 1024;
 /// The reserve is one of so many parts of the memory.
@@ -43,7 +45,8 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
-    fn is_down_to_the_reserve(&self) -> bool {
+    /// Whether nothing but the reserve is left.
+    pub fn is_down_to_the_reserve(&self) -> bool {
         self.free < self.total / RESERVE
     }
 }
@@ -81,6 +84,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Whether there is room for one more flow of the host.
+    pub fn has_room_for_one(&self, supply: Supply) -> bool {
+        self.held + LEAST_ROOM <= supply.free && !self.is_used_up(supply)
+    }
+
     /// What may be held of a flow of which `own` bytes wait.
     pub fn window(&self, own: u64, supply: Supply) -> u64 {
         let left = self.left(supply);
@@ -101,19 +109,26 @@ impl Share {
             return supply.free;
         }
         let Reading { in_this, in_last, .. } = self.reading.at(supply.now);
-        supply.free.min(in_this.max(in_last).max(LEAST_ROOM))
+        // Who reads may stop to. So nobody has more of it than leaves as much to others, one after the other.
+        let read = in_this.max(in_last).min(supply.free / RESERVE);
+        supply.free.min(read.max(LEAST_ROOM))
     }
 
     /// Whether so little may be held that a flow would be slower split than whole.
     pub fn is_used_up(&self, supply: Supply) -> bool {
-        self.left(supply) < LEAST
+        self.left(supply) < LEAST.min(supply.total / LEAST_PART)
+    }
+
+    /// Whether more is held than may be.
+    pub fn is_exceeded(&self, supply: Supply) -> bool {
+        self.held > self.most(supply)
     }
 
     /// What is free of the memory for what comes for this host. It was offered before, perhaps when there was more: who holds more than it
     /// may leaves the reserve to others even so.
     pub fn room(&self, supply: Supply) -> u64 {
         let Supply { total, free, .. } = supply;
-        if self.held > self.most(supply) { free.saturating_sub(total / RESERVE) } else { free }
+        if self.is_exceeded(supply) { free.saturating_sub(total / RESERVE) } else { free }
     }
 }
 
@@ -183,9 +198,9 @@ impl Shares {
         self.places.get(&holder).map_or(0, |place| self.shares[*place as usize].flows)
     }
 
-    /// What waits for a host.
-    pub fn held_by(&self, holder: Holder) -> u64 {
-        self.places.get(&holder).map_or(0, |place| self.shares[*place as usize].held)
+    /// What waits for a host, if there are flows that it is an end of.
+    pub fn of(&self, holder: Holder) -> Option<&Share> {
+        self.places.get(&holder).map(|place| &self.shares[*place as usize])
     }
 }
 
@@ -204,7 +219,8 @@ mod tests {
         assert_eq!(shares.join(holder(1)), a);
         shares.book(a, 0, 100);
         shares.book(a, 100, 30);
-        assert_eq!((shares.held_by(holder(1)), shares.held_by(holder(2))), (30, 0));
+        let held = |number| shares.of(holder(number)).map(|share| share.held);
+        assert_eq!([1, 2, 3].map(held), [Some(30), Some(0), None]);
         shares.book(a, 30, 0);
         shares.leave(a);
         shares.leave(a);
@@ -214,21 +230,51 @@ mod tests {
 
     #[test]
     fn the_reserve_is_for_those_who_read() {
-        let (memory, second) = (64 << 20, Duration::from_secs(1));
+        let (total, second) = (64 << 20, Duration::from_secs(1));
         let mut shares = Shares::new(1);
         let place = shares.join(holder(1));
-        let at =
-            |seconds: u32| Supply { now: Time::ZERO + second * seconds, total: memory, free: memory / 10 };
+        let at = |seconds: u32| Supply { now: Time::ZERO + second * seconds, total, free: total / 10 };
         let most = |shares: &Shares, seconds| shares.get(place).unwrap().window(0, at(seconds));
         assert_eq!(most(&shares, 1), LEAST_ROOM, "who has read nothing");
-        shares.note_read(at(1).now, place, 1 << 20);
-        assert_eq!((most(&shares, 1), most(&shares, 2)), (2 << 20, 2 << 20), "who has read a megabyte");
+        shares.note_read(at(1).now, place, 200_000);
+        assert_eq!((most(&shares, 1), most(&shares, 2)), (400_000, 400_000), "who has read");
         assert_eq!(most(&shares, 3), LEAST_ROOM, "who has read no more since");
+        shares.note_read(at(3).now, place, 1 << 30);
+        assert_eq!(most(&shares, 3), total / 80, "nobody has all of it");
         shares.book(place, 0, 1 << 20);
         let share = shares.get(place).unwrap();
         assert_eq!((share.window(0, at(3)), share.room(at(3)), share.is_used_up(at(3))), (0, 0, true));
-        let plenty = Supply { free: memory / 4, ..at(3) };
+        let plenty = Supply { free: total / 4, ..at(3) };
         assert_eq!((share.window(0, plenty), share.is_used_up(plenty)), ((15 << 20), false));
+    }
+
+    /// They read as much as they like for a second, take what they may, and read nothing any more.
+    #[test]
+    fn who_reads_and_stops_leaves_something_of_the_reserve() {
+        let (total, now) = (512 << 20, Time::from_secs(1));
+        let mut shares = Shares::new(1);
+        let mut free = total / RESERVE - 1;
+        for number in 0..30 {
+            let place = shares.join(holder(number));
+            shares.note_read(now, place, total);
+            let taken = shares.get(place).unwrap().window(0, Supply { now, total, free });
+            shares.book(place, 0, taken as usize);
+            free -= taken;
+        }
+        let place = shares.join(holder(99));
+        assert!(shares.get(place).unwrap().window(0, Supply { now, total, free }) == LEAST_ROOM, "{free}");
+        assert!(free >= 1 << 20, "{free}");
+    }
+
+    #[test]
+    fn a_small_memory_is_no_shortage() {
+        let mut shares = Shares::new(1);
+        let place = shares.join(holder(1));
+        let is_used_up = |free| {
+            let supply = Supply { now: Time::ZERO, total: LEAST_ROOM, free };
+            shares.get(place).unwrap().is_used_up(supply)
+        };
+        assert_eq!([4096, 1024, 1000].map(is_used_up), [false, false, true]);
     }
 
     #[test]

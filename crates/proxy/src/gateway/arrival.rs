@@ -224,7 +224,7 @@ impl Gateway {
     fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
         self.counters.bytes_split += packet.wire_len() as u64;
         let budget = self.within_host(index, self.budget(index));
-        let is_better_whole = self.is_better_whole(index);
+        let is_better_whole = self.is_better_whole(index, side, &packet);
         let admitted = self.admit(now, index, packet);
         let Some(entry) = self.table.get_mut(index) else { return };
         let Phase::Split(flow) = &mut entry.phase else { return };
@@ -236,7 +236,7 @@ impl Gateway {
         } else {
             self.counters.split_bytes_down += payload;
         }
-        if is_better_whole && !flow.owes_bytes() {
+        if is_better_whole {
             flow.drain();
         }
         let before = flow.delivered_to(side);

@@ -19,11 +19,14 @@ use core::net::IpAddr;
 use core::time::Duration;
 use shorthaul_tcp::Timers;
 use shorthaul_types::{FlowKey, PortId, Time};
+use shorthaul_wire::Packet;
 
 /// In how many steps the whole table is looked through for idle flows in one idle timeout, at least,
 pub(super) const SWEEPS: u32 = 64;
 /// and how many places are looked at in one, at most.
 const A_SWEEP: usize = 512;
+/// Memory is short for long when it has been for this time.
+const SHORT: Duration = Duration::from_secs(1);
 /// Of the last one of so many parts of the table, hosts get something that have few flows.
 const CROWDED: usize = 4;
 
@@ -324,8 +327,13 @@ impl Gateway {
         if !self.is_short_of_memory() {
             return false;
         }
-        let free = self.free_memory();
-        self.ends(port, key).iter().any(|end| self.shares.held_by(*end) + LEAST_ROOM > free)
+        let supply = self.supply();
+        supply.free < LEAST_ROOM
+            || self
+                .ends(port, key)
+                .iter()
+                .filter_map(|end| self.shares.of(*end))
+                .any(|share| !share.has_room_for_one(supply))
     }
 
     /// The ends of a flow that a SYN from `port` opens, who opens it first.
@@ -339,19 +347,31 @@ impl Gateway {
         Supply { now: self.now, total: self.config.memory.0, free: self.free_memory() }
     }
 
-    /// Whether an end of a flow has used up its share, where memory is short: its memory is better used by others, and what comes of it
-    /// is sooner there if it passes.
-    pub(super) fn is_better_whole(&self, index: u32) -> bool {
+    /// Time has come to now: how long nothing but the reserve has been left.
+    pub(super) fn note_shortage(&mut self) {
+        let since = self.short_since.unwrap_or(self.now);
+        self.short_since = self.supply().is_down_to_the_reserve().then_some(since);
+    }
+
+    /// Whether a packet of a flow of which nothing is held is sooner at the other end of `side`, which sends it, if it passes: memory is short, and
+    /// that end holds more than its share, or has had no room for long. One that brings nothing is none, but for a question whether
+    /// there is room.
+    pub(super) fn is_better_whole(&self, index: u32, side: Side, packet: &Packet) -> bool {
         if !self.is_short_of_memory() {
             return false;
         }
-        let (supply, entry) = (self.supply(), self.table.get(index));
-        entry.is_some_and(|entry| {
-            entry
-                .shares
-                .iter()
-                .any(|share| self.shares.get(*share).is_some_and(|share| share.is_used_up(supply)))
-        })
+        let Some(Entry { phase: Phase::Split(flow), shares, .. }) = self.table.get(index) else {
+            return false;
+        };
+        let Some(share) = self.shares.get(shares[side.other().index()]) else { return false };
+        let asks = packet.as_tcp().is_some_and(|segment| {
+            let offset = flow.offset_of(side, segment.header.seq);
+            !segment.payload.is_empty() || offset.is_some_and(|offset| offset < flow.next_from(side))
+        });
+        let supply = self.supply();
+        let is_long = self.short_since.is_some_and(|since| self.now.saturating_since(since) >= SHORT);
+        let has_no_room = share.is_exceeded(supply) || is_long && share.is_used_up(supply);
+        has_no_room && asks && flow.memory() == [0; 2] && !flow.owes_bytes()
     }
 
     /// Whether the table is nearly full, and the host that opens a flow with a SYN from `port` has more flows than there is room for: a
@@ -393,13 +413,9 @@ impl Gateway {
                 let Phase::Split(flow) = &mut entry.phase else { return };
                 let held = flow.memory();
                 let before = core::mem::replace(&mut entry.allocated, held);
-                let idle = held == [0; 2] && flow.is_idle();
                 for side in 0..2 {
                     self.allocated = self.allocated - before[side] + held[side];
                     self.shares.book(entry.shares[1 - side], before[side], held[side]);
-                }
-                if idle && !flow.needs_us(self.now) && self.is_better_whole(index) {
-                    return self.settle(index, Fate::SteppedOut);
                 }
                 self.book(index);
                 self.table.wake(index);

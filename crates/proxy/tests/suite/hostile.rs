@@ -69,6 +69,12 @@ impl World {
         out
     }
 
+    /// How a connection stands, if it is known.
+    fn state(&self, client: Client) -> Option<&'static str> {
+        let flow = self.subject.gateway.flows().find(|flow| flow.key.src == SocketAddr::from(client))?;
+        Some(flow.state)
+    }
+
     /// Opens a connection, with 50 ms between the segments; whether it was split.
     fn open(&mut self, client: Client) -> bool {
         let before = self.subject.gateway.counters().flows_split;
@@ -121,20 +127,14 @@ fn a_flood_of_syns_keeps_nobody_from_being_split() {
     assert!(left <= 4_096, "what was not answered is forgotten after ten seconds: {left}");
 }
 
-#[test]
-fn readers_that_never_read_leave_room_for_others() {
-    let memory = 64 << 20;
-    let config =
-        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(4 << 20), ..GatewayConfig::default() };
-    let mut world = World::new(config);
-    // The server sends what it may to 300 connections of one host, which acknowledges nothing.
-    let greedy: Vec<Client> = (0..300).map(|i| (host(1), 2_000 + i)).collect();
-    let mut sent: BTreeMap<Client, u32> = BTreeMap::new();
-    for client in &greedy {
+/// These connections are opened, and the server sends to them what it may for 100 ms, of which they acknowledge nothing; `look` after each turn.
+fn read_nothing(world: &mut World, clients: &[Client], look: impl Fn(&World)) {
+    for client in clients {
         world.open(*client);
     }
+    let mut sent: BTreeMap<Client, u32> = BTreeMap::new();
     for _ in 0..100 {
-        for client in &greedy {
+        for client in clients {
             let at = sent.entry(*client).or_insert(1);
             let edge = world.edges.get(client).copied().unwrap_or(60_000);
             for _ in 0..32 {
@@ -143,11 +143,24 @@ fn readers_that_never_read_leave_room_for_others() {
                     *at += MSS;
                 }
             }
-            let held = world.subject.gateway.allocated() as u64;
-            assert!(held <= memory, "{held} bytes held");
+            look(world);
         }
         world.subject.now += Duration::from_millis(1);
     }
+}
+
+#[test]
+fn readers_that_never_read_leave_room_for_others() {
+    let memory = 64 << 20;
+    let config =
+        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(4 << 20), ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    // 300 connections of one host, which acknowledges nothing.
+    let greedy: Vec<Client> = (0..300).map(|i| (host(1), 2_000 + i)).collect();
+    read_nothing(&mut world, &greedy, |world| {
+        let held = world.subject.gateway.allocated() as u64;
+        assert!(held <= memory, "{held} bytes held");
+    });
     let held = world.subject.gateway.allocated() as u64;
     assert!(held > memory / 4, "they take what they can get: {held}");
     assert!(held <= memory / 8 * 7, "{held} bytes held");
@@ -177,26 +190,10 @@ fn readers_that_never_read_leave_room_for_others() {
     );
 }
 
-/// One who has many addresses: the server sends what it may to `hosts` of them with 8 connections each, and they acknowledge nothing.
+/// One who has many addresses: so many hosts with 8 connections each.
 fn who_has_many_addresses_reads_nothing(world: &mut World, hosts: u32) {
     let greedy: Vec<Client> = (0..8 * hosts).map(|i| (host(1_000 + i / 8), 2_000 + (i % 8) as u16)).collect();
-    for client in &greedy {
-        world.open(*client);
-    }
-    let mut sent: BTreeMap<Client, u32> = BTreeMap::new();
-    for _ in 0..100 {
-        for client in &greedy {
-            let at = sent.entry(*client).or_insert(1);
-            let edge = world.edges.get(client).copied().unwrap_or(60_000);
-            for _ in 0..32 {
-                if *at + MSS <= edge {
-                    world.says(false, *client, TcpFlags::ACK, *at, 1, MSS as usize);
-                    *at += MSS;
-                }
-            }
-        }
-        world.subject.now += Duration::from_millis(1);
-    }
+    read_nothing(world, &greedy, |_| {});
 }
 
 /// Whether `out` has data for that side, from `at` on of what the other one sends.
@@ -228,8 +225,7 @@ fn who_has_many_addresses_leaves_the_reserve_to_others() {
             at += MSS;
             world.says(true, client, TcpFlags::ACK, 1, at, 0);
         }
-        let state = world.subject.gateway.flows().find(|flow| flow.key.src.ip() == client.0).unwrap().state;
-        assert_eq!(state, "split");
+        assert_eq!(world.state(client), Some("split"));
     }
 }
 
@@ -245,14 +241,20 @@ fn without_memory_connections_go_on_whole() {
         assert!(world.open(client));
         world.says(false, client, TcpFlags::ACK, 1, 1, MSS as usize);
     }
-    let silent = (host(4), 4_002);
-    assert!(world.open(silent));
+    let [silent, hasty, early] = [(host(4), 4_002), (host(5), 4_003), (host(6), 4_004)];
+    assert!(world.open(silent) && world.open(hasty) && world.open(early));
+    world.says(false, early, TcpFlags::ACK, 1 + MSS, 1, MSS as usize);
     who_has_many_addresses_reads_nothing(&mut world, 400);
+    world.says(true, hasty, TcpFlags::ACK, 1, 1, MSS as usize);
+    assert_eq!(world.state(hasty), Some("split"), "memory may be there again in a moment");
     // What is retransmitted to them is remembered, too.
     world.wait(Duration::from_secs(2));
     let held = world.subject.gateway.allocated() as u64;
     assert!(held > memory - u64::from(MSS), "{held} bytes are held");
     assert!(held < memory / 8 * 9, "{held} bytes are held");
+    world.says(false, early, TcpFlags::ACK, 1 + MSS, 1, MSS as usize);
+    assert_eq!(world.state(early), Some("split"), "what was reported to have come is not forgotten");
+    assert_eq!(world.state(silent), Some("split"));
     let out = world.says(true, silent, TcpFlags::ACK, 1, 1, MSS as usize);
     assert!(reaches(&out, Gateway::WAN, world.isn, 1), "what nothing is held of passes at once");
     for client in clients {
@@ -274,6 +276,45 @@ fn without_memory_connections_go_on_whole() {
         (world.subject.gateway.counters().flows_reset, world.subject.gateway.counters().flows_given_up),
         (0, 0)
     );
+}
+
+/// A server that many ask reads nothing of what some of them send: that is no reason to let go of what it sends to others.
+#[test]
+fn who_fills_the_share_of_a_server_leaves_downloads_from_it_alone() {
+    let memory = 8 << 20;
+    let config =
+        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(1 << 20), ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    let [reader, writer] = [(host(2), 4_000), (host(3), 4_001)];
+    assert!(world.open(reader) && world.open(writer));
+    let uploads: Vec<Client> = (0..400).map(|i| (host(100 + i), 2_000)).collect();
+    for client in &uploads {
+        world.open(*client);
+    }
+    for at in (0..200).map(|i| 1 + i * MSS) {
+        for client in &uploads {
+            world.says(true, *client, TcpFlags::ACK, at, 1, MSS as usize);
+        }
+    }
+    who_has_many_addresses_reads_nothing(&mut world, 20);
+    for _ in 0..30 {
+        world.wait(Duration::from_millis(100));
+    }
+    let held = world.subject.gateway.allocated() as u64;
+    assert!(held > memory / 8 * 7, "{held} bytes are held");
+    let mut at = 1;
+    for _ in 0..100 {
+        world.says(false, reader, TcpFlags::ACK, at, 1, MSS as usize);
+        at += MSS;
+        world.says(true, reader, TcpFlags::ACK, 1, at, 0);
+    }
+    // An update of its window, of which nothing waits for the server.
+    world.says(true, reader, TcpFlags::ACK, 1, at, 0);
+    assert_eq!(world.state(reader), Some("split"));
+    // What is for the server itself has no room, and passes.
+    let out = world.says(true, writer, TcpFlags::ACK, 1, 1, MSS as usize);
+    assert!(reaches(&out, Gateway::WAN, world.isn, 1));
+    assert_ne!(world.state(writer), Some("split"));
 }
 
 #[test]
