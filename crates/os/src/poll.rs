@@ -18,10 +18,10 @@ pub fn wait_readable<const N: usize>(
 /// Waits until any of `descriptors` can be read from, for at most `timeout`.
 pub fn wait_any_readable<'a>(
     descriptors: impl IntoIterator<Item = BorrowedFd<'a>>,
-    timeout: Duration,
+    timeout: impl Into<Option<Duration>>,
 ) -> io::Result<()> {
     let polled = descriptors.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    wait(&mut polled.collect::<Vec<_>>(), Some(timeout))
+    wait(&mut polled.collect::<Vec<_>>(), timeout.into())
 }
 
 /// Waits until `reads` can be read from, or `writes` be written to, for at most `timeout`; says which can. A connection that was begun can be written to

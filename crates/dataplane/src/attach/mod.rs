@@ -246,7 +246,6 @@ impl Made {
             local: self.told.local.place(),
             counters: self.counters.descriptor(),
             there: self.told.there.descriptor(),
-            questions: self.told.questions.descriptor(),
         }
     }
 }

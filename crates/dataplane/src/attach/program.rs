@@ -57,8 +57,6 @@ pub(super) struct Maps {
     pub counters: i32,
     /// Which access interfaces are there: the index of each, or 0; then of each whether `rp_filter` is strict, 0 or 1.
     pub there: i32,
-    /// Where it is asked at which access interface a host is.
-    pub questions: i32,
 }
 
 /// The gateway's devices, by their indices.

@@ -8,7 +8,6 @@ use super::{AttachError, Made};
 use crate::bridge::program::{HEADER_KEY, SOURCE_ELSEWHERE};
 use shorthaul_os::bpf::{Program, RecentMap};
 use shorthaul_os::netlink::links::Interface;
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 
@@ -70,16 +69,18 @@ impl Router {
         self.coming_in[number].run_frame(frame).unwrap()
     }
 
-    /// What it wants to know, one question after the other.
+    /// What it wants to know, one question after the other, of each interface.
     fn asks(&mut self) -> Option<(IpAddr, usize, u32)> {
-        let question = Question::read(&self.made.told.questions.read()?);
+        let count = self.coming_in.len();
+        let question = (0..count).find_map(|number| self.made.told.question(number))?;
         Some((question.source, question.place, question.before))
     }
 
     fn answer(&self, answers: &[(IpAddr, usize, Answer)]) {
         let full =
             |&(source, place, answer)| (Question { source, destination: source, place, before: 0 }, answer);
-        self.made.told.answer(&answers.iter().map(full).collect::<VecDeque<_>>());
+        let answers: Vec<_> = answers.iter().map(full).collect();
+        (0..self.coming_in.len()).for_each(|number| self.made.told.answer(number, answers.iter()));
     }
 }
 
@@ -156,6 +157,11 @@ const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 fn a_host_that_is_heard_elsewhere_is_taken_where_the_routes_lead_to_it() {
     let Some(mut router) = Router::new(2, &[]) else { return };
     let tcp = frame(0x0800, &v4(6, 0, [1, 2]));
+    assert_eq!(router.hears(0, &tcp), TAKEN, "nobody has heard it elsewhere");
+    assert_eq!(router.asks(), Some((CLIENT, 0, 2)));
+    router.answer(&[(CLIENT, 0, At)]);
+    assert_eq!(router.hears(0, &tcp), TAKEN);
+    router.answer(&[]);
     assert_eq!(router.hears(0, &tcp), TAKEN);
     assert_eq!(router.asks(), None);
     // Whether it has moved is not known yet.
@@ -196,6 +202,7 @@ fn nobody_on_the_access_side_speaks_for_a_server_beyond() {
         assert_eq!(router.hears(0, &from_server), DROPPED);
         assert_eq!(router.asks(), None);
         assert_eq!(router.hears(0, &frame(0x0800, &v4(6, 0, [1, 2]))), TAKEN, "the client itself");
+        assert_eq!(router.asks(), None);
         router.answer(&[(SERVER, 0, Accepted)]);
         assert_eq!(router.hears(0, &from_server), TAKEN, "its way may be another than the way to it");
     }
@@ -210,6 +217,33 @@ fn who_was_not_heard_yet_is_where_the_host_sends_what_is_for_it() {
     assert_eq!(router.asks(), Some((CLIENT, 1, 2)));
     assert_eq!(router.hears(0, &tcp), TAKEN);
     assert_eq!(router.asks(), None);
+}
+
+/// Whoever speaks first in a host's name is heard until the kernel says that it is elsewhere, and does not keep it from being heard.
+#[test]
+fn who_speaks_in_a_name_before_its_host_does_is_not_taken_for_it() {
+    let Some(mut router) = Router::new(2, &[]) else { return };
+    let tcp = frame(0x0800, &v4(6, 0, [1, 2]));
+    assert_eq!([1, 0, 1, 0].map(|number| router.hears(number, &tcp)), [TAKEN; 4]);
+    let asked: Vec<_> = std::iter::from_fn(|| router.asks()).collect();
+    assert_eq!(asked, [(CLIENT, 0, 2), (CLIENT, 0, 2), (CLIENT, 1, 3), (CLIENT, 1, 3)]);
+    router.answer(&[(CLIENT, 0, At), (CLIENT, 1, Refused)]);
+    assert_eq!([1, 0].map(|number| router.hears(number, &tcp)), [DROPPED, TAKEN]);
+    // Where `rp_filter` is not strict, it is the one who speaks.
+    let Some(mut router) = Router::new(2, &[]) else { return };
+    router.made.told.there.set(3, 0);
+    assert_eq!(router.hears(1, &tcp), TAKEN);
+    assert_eq!(router.asks(), None);
+}
+
+/// Questions without end at one interface: those of another have room.
+#[test]
+fn questions_of_one_interface_leave_room_for_anothers() {
+    let Some(mut router) = Router::new(2, &[]) else { return };
+    let tcp = |from| frame(0x0800, &v4(6, 0, [from, 2]));
+    (0..2000).for_each(|_| assert_eq!(router.hears(0, &tcp(7)), TAKEN));
+    assert_eq!(router.hears(1, &tcp(1)), TAKEN);
+    assert_eq!(router.made.told.question(1).map(|question| question.source), Some(CLIENT));
 }
 
 #[test]

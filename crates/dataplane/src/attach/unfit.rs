@@ -3,10 +3,13 @@ use super::obstacle::{legacy, ruleset};
 use crate::Config;
 use serde_json::Value;
 use shorthaul_os::netlink::links::{Interface, list};
+use shorthaul_os::netlink::local_addresses;
 use std::fs::read_to_string;
 
 /// So many access interfaces at most: programs ask about each of them.
 pub(super) const MOST: usize = 64;
+/// A set of addresses has room for so many, whichever they are.
+const MOST_ADDRESSES: usize = 512;
 
 /// The access interfaces, if nothing is in the way; otherwise what it is, and what to do.
 pub(super) fn access_interfaces(config: &Config) -> Result<Vec<Interface>, String> {
@@ -14,6 +17,12 @@ pub(super) fn access_interfaces(config: &Config) -> Result<Vec<Interface>, Strin
     if count > MOST {
         return Err(format!(
             "there are {count} access interfaces, and programs are for {MOST} at most: name a bridge of them"
+        ));
+    }
+    let addresses = local_addresses().map_err(|error| error.to_string())?.len();
+    if addresses > MOST_ADDRESSES {
+        return Err(format!(
+            "this host has {addresses} addresses, and programs know {MOST_ADDRESSES} at most"
         ));
     }
     let present = list().map_err(|error| error.to_string())?;

@@ -4,8 +4,8 @@ use shorthaul_os::Netlink;
 use shorthaul_os::bpf::{AddressSet, Numbers, Ring};
 use shorthaul_os::netlink::links::{Interface, list};
 use shorthaul_os::netlink::{Changes, local_addresses};
-use shorthaul_os::poll::wait_readable;
-use std::collections::VecDeque;
+use shorthaul_os::poll::wait_any_readable;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
@@ -13,12 +13,21 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-/// So many answers are kept up to date; where there are more, the oldest go, and are asked for again. A set has room for them, but for one in
-/// thousands perhaps, whose hash too many others have.
-const ANSWERS: usize = 512;
-/// Bytes of questions that may wait.
+/// Answers about hosts in doubt that are kept up to date: of one access interface at most, of one at least, and of all of them. Where there are
+/// more, the oldest of that interface go, and are asked for again.
+const MOST_ANSWERS: usize = 512;
+const LEAST_ANSWERS: usize = 32;
+const ALL_ANSWERS: usize = 1_024;
+/// Of hosts that were heard for the first time, of one access interface. They are needed until the next packet.
+const FIRST_ANSWERS: usize = 128;
+/// Bytes of questions that may wait, of one access interface.
 const WAITING: usize = 16_384;
+/// So many questions of one access interface are answered at once, before others have their turn.
+const AT_ONCE: usize = 32;
+/// All answers are asked for again so often at most, and in a tenth of the time at most.
+const LOOKS: Duration = Duration::from_millis(10);
 
 /// Interfaces that are not there any more.
 #[derive(Debug, Default)]
@@ -50,6 +59,8 @@ struct Hosts {
     at: AddressSet,
     accepted: AddressSet,
     refused: AddressSet,
+    /// What they ask.
+    questions: Ring<QUESTION>,
 }
 
 /// What programs are told of the host, and what they ask.
@@ -58,7 +69,6 @@ pub(super) struct Told {
     pub local: AddressSet,
     /// The index of each access interface that is there, or 0; then of each whether `rp_filter` is strict there.
     pub there: Numbers,
-    pub questions: Ring<QUESTION>,
     hosts: Vec<Hosts>,
 }
 
@@ -69,12 +79,13 @@ impl Told {
     /// The kernel's.
     pub fn create(interfaces: usize) -> io::Result<Told> {
         let sets = || AddressSet::create_several(interfaces);
-        let hosts = sets()?.into_iter().zip(sets()?).zip(sets()?);
+        let hosts = sets()?.into_iter().zip(sets()?).zip(sets()?).map(|((at, accepted), refused)| {
+            Ok(Hosts { at, accepted, refused, questions: Ring::create(WAITING)? })
+        });
         Ok(Told {
             local: AddressSet::create()?,
             there: Numbers::create(2 * interfaces)?,
-            questions: Ring::create(WAITING)?,
-            hosts: hosts.map(|((at, accepted), refused)| Hosts { at, accepted, refused }).collect(),
+            hosts: hosts.collect::<io::Result<_>>()?,
         })
     }
 
@@ -85,20 +96,23 @@ impl Told {
             at: hosts.at.place(),
             accepted: hosts.accepted.place(),
             refused: hosts.refused.place(),
+            questions: hosts.questions.descriptor(),
         };
         access.iter().zip(&self.hosts).map(place).collect()
     }
 
-    /// These are the answers from now on.
-    pub fn answer(&self, answers: &VecDeque<(Question, Answer)>) {
-        for (number, hosts) in self.hosts.iter().enumerate() {
-            let those = |wanted: Answer| -> Vec<IpAddr> {
-                let here = answers.iter().filter(|(question, _)| question.place == number);
-                here.filter(|(_, answer)| *answer == wanted).map(|(question, _)| question.source).collect()
-            };
-            hosts.at.set(&those(Answer::At));
-            hosts.accepted.set(&those(Answer::Accepted));
-            hosts.refused.set(&those(Answer::Refused));
+    /// The next question of the programs at an access interface.
+    pub fn question(&mut self, place: usize) -> Option<Question> {
+        self.hosts[place].questions.read().map(|bytes| Question::read(&bytes))
+    }
+
+    /// These are the answers about an access interface from now on.
+    pub fn answer<'a>(&self, place: usize, answers: impl Iterator<Item = &'a (Question, Answer)> + Clone) {
+        let Hosts { at, accepted, refused, .. } = &self.hosts[place];
+        for (set, wanted) in [(at, Answer::At), (accepted, Answer::Accepted), (refused, Answer::Refused)] {
+            let those =
+                answers.clone().filter(|(question, answer)| question.place == place && *answer == wanted);
+            set.set(&those.map(|(question, _)| question.source).collect::<Vec<_>>());
         }
     }
 }
@@ -124,7 +138,39 @@ pub(super) struct Watch {
     vanished: Arc<Vanished>,
     /// `rp_filter` of all interfaces, and of each access interface: open, for a confined process may open none.
     filters: Vec<Option<File>>,
-    answers: VecDeque<(Question, Answer)>,
+    /// What each access interface has asked.
+    answers: Vec<Answers>,
+    /// All is to be asked for again, not before this time.
+    is_due: bool,
+    next_look: Instant,
+}
+
+/// The answers to what was asked at one access interface, the oldest first. One interface's are not lost to another's.
+#[derive(Debug, Default)]
+struct Answers {
+    of_doubt: VecDeque<(Question, Answer)>,
+    of_first: VecDeque<(Question, Answer)>,
+}
+
+impl Answers {
+    fn all(&self) -> impl Iterator<Item = &(Question, Answer)> + Clone {
+        self.of_doubt.iter().chain(&self.of_first)
+    }
+
+    fn has(&self, source: IpAddr, place: usize) -> bool {
+        self.all().any(|(known, _)| (known.source, known.place) == (source, place))
+    }
+}
+
+/// Adds an answer, and gives back the question whose answer has to go for it.
+fn keep(
+    answers: &mut VecDeque<(Question, Answer)>,
+    most: usize,
+    answer: (Question, Answer),
+) -> Option<Question> {
+    let forgotten = if answers.len() >= most { answers.pop_front() } else { None };
+    answers.push_back(answer);
+    forgotten.map(|(question, _)| question)
 }
 
 impl std::fmt::Debug for Watch {
@@ -150,7 +196,9 @@ impl Watch {
                 .chain(access.iter().map(|interface| &*interface.name))
                 .map(filter)
                 .collect(),
-            answers: VecDeque::new(),
+            answers: access.iter().map(|_| Answers::default()).collect(),
+            is_due: false,
+            next_look: Instant::now(),
         };
         watch.look()?;
         Ok(watch)
@@ -158,18 +206,23 @@ impl Watch {
 
     /// Goes on with it for good.
     pub fn watch(mut self) {
-        while wait_readable([self.changes.as_fd(), self.told.questions.as_fd()], None).is_ok() {
+        loop {
+            let rings = self.told.hosts.iter().map(|hosts| hosts.questions.as_fd());
+            let left = self.is_due.then(|| self.next_look.saturating_duration_since(Instant::now()));
+            if wait_any_readable(rings.chain([self.changes.as_fd()]), left).is_err() {
+                return;
+            }
             let Ok(has_changed) = self.changes.were_any() else { return };
-            if has_changed {
+            self.is_due |= has_changed;
+            let begun = Instant::now();
+            if self.is_due && begun >= self.next_look {
+                self.is_due = false;
                 // What failed now is asked for again at the next change.
                 let _ = self.look();
+                self.next_look = Instant::now() + LOOKS.max(9 * begun.elapsed());
             }
-            let mut is_asked = has_changed;
-            while let Some(question) = self.told.questions.read() {
-                is_asked |= self.learn(Question::read(&question));
-            }
-            if is_asked {
-                self.told.answer(&self.answers);
+            for place in 0..self.access.len() {
+                self.learn_some(place);
             }
         }
     }
@@ -188,33 +241,57 @@ impl Watch {
             self.told.there.set(self.access.len() + number, u64::from(is_strict));
         }
         let Watch { netlink, access, answers, .. } = self;
-        answers.retain_mut(|(question, answer)| {
-            ask(netlink, access, question).is_some_and(|now| {
-                *answer = now;
-                true
-            })
-        });
+        for answers in answers.iter_mut().flat_map(|of| [&mut of.of_doubt, &mut of.of_first]) {
+            answers.retain_mut(|(question, answer)| {
+                ask(netlink, access, question).is_some_and(|now| {
+                    *answer = now;
+                    true
+                })
+            });
+        }
+        (0..self.access.len()).for_each(|place| self.answer(place));
         Ok(())
     }
 
-    /// Has the answer to a question, and says whether there is a new one. Where the host was before is asked for, too: it may have gone from there.
-    fn learn(&mut self, question: Question) -> bool {
+    /// Programs are told the answers about an access interface.
+    fn answer(&self, place: usize) {
+        self.told.answer(place, self.answers.iter().flat_map(Answers::all));
+    }
+
+    /// Has the answers to some of what is asked at an access interface.
+    fn learn_some(&mut self, place: usize) {
+        let mut changed = BTreeSet::new();
+        for _ in 0..AT_ONCE {
+            let Some(question) = self.told.question(place) else { break };
+            changed.extend(self.learn(question));
+        }
+        changed.into_iter().for_each(|place| self.answer(place));
+    }
+
+    /// Has the answer to a question, and says about which access interfaces there is something new. Where the host was before is asked for, too: it
+    /// may have gone from there.
+    fn learn(&mut self, question: Question) -> Vec<usize> {
+        let asking = question.place;
         let before = self.access.iter().position(|(_, index)| *index == question.before);
-        let places = [Some(question.place), before];
-        places.into_iter().flatten().fold(false, |is_new, place| {
+        let is_first = before == Some(asking);
+        let share = (ALL_ANSWERS / self.access.len()).clamp(LEAST_ANSWERS, MOST_ANSWERS);
+        let mut changed = Vec::new();
+        for place in [Some(asking), before.filter(|_| !is_first)].into_iter().flatten() {
             let question = Question { place, ..question };
-            let is_known =
-                |(known, _): &(Question, Answer)| (known.source, known.place) == (question.source, place);
-            if self.answers.iter().any(is_known) {
-                return is_new;
+            let answers = &mut self.answers[asking];
+            if answers.has(question.source, place) {
+                continue;
             }
-            let Some(answer) = ask(&self.netlink, &self.access, &question) else { return is_new };
-            if self.answers.len() == ANSWERS {
-                self.answers.pop_front();
-            }
-            self.answers.push_back((question, answer));
-            true
-        })
+            let Some(answer) = ask(&self.netlink, &self.access, &question) else { continue };
+            // Who is where it is expected is remembered with its next packet, and not asked about again.
+            let forgotten = if is_first && answer == Answer::At {
+                keep(&mut answers.of_first, FIRST_ANSWERS, (question, answer))
+            } else {
+                keep(&mut answers.of_doubt, share, (question, answer))
+            };
+            changed.extend([place].into_iter().chain(forgotten.map(|question| question.place)));
+        }
+        changed
     }
 }
 

@@ -1,8 +1,8 @@
 //! At which access interface a host is: what programs know of it, what they ask, and what they are told.
 //!
 //! A host is where it was heard last, or is sent to, and is asked about when it is heard elsewhere: it has moved, or somebody else speaks in its name. So is
-//! one on the access side in whose name the host itself has just sent something there. A thread of this process has the answer from the kernel:
-//! its routes and `rp_filter` decide, as without a gateway.
+//! one on the access side in whose name the host itself has just sent something there; and one that was never heard, where `rp_filter` is strict. A
+//! thread of this process has the answer from the kernel: its routes and `rp_filter` decide, as without a gateway.
 use super::program::{INTERFACE, Maps, NEW};
 use crate::bridge::program::{ETHERNET_AT, HEADER_KEY, KEY, KEY_DESTINATION, KEY_SIDE, KEY_VERSION, Writer};
 use shorthaul_os::bpf::Helper::RingOutput;
@@ -20,6 +20,8 @@ const HOST: u32 = 2;
 pub(super) const QUESTION: usize = HEADER_KEY as usize + 8;
 /// A host's key on the stack, or a question.
 const ASKED: i16 = NEW - QUESTION as i16;
+/// In a question: the interface where the host was before.
+const BEFORE: i16 = HEADER_KEY as i16;
 
 /// What programs are told of an access interface. Of a host that was never asked about, none of the sets says anything.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Place {
     pub accepted: AddressSetPlace,
     /// Those that may not.
     pub refused: AddressSetPlace,
+    /// Where it is asked about hosts that are heard here: nobody elsewhere can fill it.
+    pub questions: i32,
 }
 
 /// A host that was heard where it was not known to be.
@@ -43,7 +47,7 @@ pub(super) struct Question {
     pub destination: IpAddr,
     /// The number of the access interface.
     pub place: usize,
-    /// The index of the interface where it was before; 0 if at none.
+    /// The index of the interface where it was before: 0 if on the other side, the one where it was heard now if nowhere.
     pub before: u32,
 }
 
@@ -63,9 +67,17 @@ impl Question {
 /// Goes on behind itself with what its source may say here. What it may not say goes to `refused`. The key on the stack is the packet's, and
 /// what is to be remembered of it is there.
 pub(super) fn check_source(w: &mut Writer, maps: Maps, places: &[Place], here: usize, refused: Label) {
-    let Place { index, at, accepted, refused: not_here } = places[here];
+    let Place { index, at, accepted, refused: not_here, questions } = places[here];
     let [unspoken, doubt, sure, known] = [(); 4].map(|()| w.assembler.label());
-    w.store_number(Double, ASKED + HEADER_KEY as i16, 0);
+    // What `rp_filter` says here of what comes by IPv4. The kernel has none for IPv6.
+    let go_unless_strict = |w: &mut Writer, lenient: Label| {
+        w.load(Word, R0, KEY_VERSION);
+        w.go_unless(R0, 4, lenient);
+        w.assembler.extend(Instruction::load_value(R1, maps.there));
+        w.put(Instruction::load(Double, R0, R1, 8 * (places.len() + here) as i16));
+        w.go_unless(R0, 1, lenient);
+    };
+    w.store_number(Double, ASKED + BEFORE, 0);
     key_of_host(w);
     // Has the host sent something in its name to the one that it speaks to?
     w.store_number(Word, KEY_SIDE, u32::from(Gateway::WAN.0));
@@ -77,7 +89,7 @@ pub(super) fn check_source(w: &mut Writer, maps: Maps, places: &[Place], here: u
     if places.len() < 2 {
         w.go(known);
     } else {
-        let [first, moved] = [(); 2].map(|()| w.assembler.label());
+        let [first, nowhere, moved] = [(); 3].map(|()| w.assembler.label());
         w.look_up(maps.headers, ASKED);
         w.go_if_none(R0, first);
         w.put(Instruction::load(Word, R1, R0, INTERFACE));
@@ -88,24 +100,27 @@ pub(super) fn check_source(w: &mut Writer, maps: Maps, places: &[Place], here: u
         w.turn_key(u32::from(Gateway::WAN.0));
         w.look_up(maps.headers, KEY);
         w.turn_key(u32::from(Gateway::ACCESS.0));
-        w.go_if_none(R0, sure);
+        w.go_if_none(R0, nowhere);
         w.put(Instruction::load(Word, R1, R0, INTERFACE));
         w.go_if(R1, index, sure);
+        w.go(moved);
+        // It is here, until the kernel says that it is not: whoever speaks in its name before it does shall not keep it from being heard.
+        w.assembler.place(nowhere);
+        go_unless_strict(w, sure);
+        w.number(R1, index as i32);
         w.assembler.place(moved);
-        w.store(Word, ASKED + HEADER_KEY as i16, R1);
+        w.store(Word, ASKED + BEFORE, R1);
     }
     w.assembler.place(doubt);
     for (set, label) in [(at, sure), (accepted, known), (not_here, refused)] {
         AddressSet::look_up(&mut w.assembler, set, KEY, label);
     }
-    ask(w, maps.questions, here);
-    // Until there is an answer, what comes by IPv4 is sent once more where `rp_filter` is strict. The kernel has none for IPv6.
-    w.load(Word, R0, KEY_VERSION);
-    w.go_unless(R0, 4, known);
-    w.assembler.extend(Instruction::load_value(R1, maps.there));
-    w.put(Instruction::load(Double, R0, R1, 8 * (places.len() + here) as i16));
-    w.go_if(R0, 1, refused);
-    w.go(known);
+    ask(w, questions, here);
+    // Until there is an answer, what comes from where nobody was expected is sent once more where `rp_filter` is strict.
+    w.load(Word, R1, ASKED + BEFORE);
+    w.go_if(R1, index, known);
+    go_unless_strict(w, known);
+    w.go(refused);
     w.assembler.place(sure);
     if places.len() > 1 {
         w.update(maps.headers, ASKED, NEW);
