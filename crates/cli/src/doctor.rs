@@ -13,6 +13,9 @@ pub struct Args {
     /// The gateway's configuration file, for its interfaces, memory and tables
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Where control socket and crash journal are to be, if not where the configuration says
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
@@ -20,7 +23,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+    let mut config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+    config.run_dir = args.run_dir.clone().unwrap_or(config.run_dir);
     let found = examine(&config);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found)?);

@@ -26,6 +26,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 const PAGE: &str = include_str!("page.html");
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -153,6 +154,19 @@ pub struct Request {
     pub query: String,
     /// OpenMetrics is understood.
     pub openmetrics: bool,
+    /// The head of the answer is enough (`HEAD`).
+    pub head_only: bool,
+}
+
+impl Request {
+    /// The answer to it: a whole one, or its head (RFC 9110 §9.3.2).
+    pub fn answer(&self, status: &str, kind: &str, body: &str) -> String {
+        let whole = response(status, kind, body);
+        match self.head_only {
+            true => whole[..whole.len() - body.len()].to_owned(),
+            false => whole,
+        }
+    }
 }
 
 /// Reads a request; what is wrong with it is said with a status.
@@ -169,7 +183,7 @@ fn read(stream: &mut TcpStream) -> io::Result<Result<Request, &'static str>> {
     Ok(parse(&head))
 }
 
-/// Reads the head of a request that is for this host alone: a `GET` with a `Host` of this host.
+/// Reads the head of a request that is for this host alone: a `GET` or `HEAD` with a `Host` of this host.
 ///
 /// # Errors
 /// The status that says what is wrong with it.
@@ -180,9 +194,11 @@ pub fn parse(head: &[u8]) -> Result<Request, &'static str> {
         Ok(httparse::Status::Complete(_)) => {}
         _ => return Err("400 Bad Request"),
     }
-    if request.method != Some("GET") {
-        return Err("405 Method Not Allowed");
-    }
+    let head_only = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err("405 Method Not Allowed"),
+    };
     // A name that leads here is another site's, which would read what we say (DNS rebinding).
     let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
     if !host.is_some_and(|host| is_local(host.value)) {
@@ -194,7 +210,7 @@ pub fn parse(head: &[u8]) -> Result<Request, &'static str> {
         .any(|kinds| kinds.contains("openmetrics"));
     let target = request.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Ok(Request { path: path.into(), query: query.into(), openmetrics })
+    Ok(Request { path: path.into(), query: query.into(), openmetrics, head_only })
 }
 
 /// Whether a `Host` header says that this host was asked for.
@@ -232,7 +248,10 @@ fn serve(mut stream: TcpStream, monitor: &Monitor) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let request = match read(&mut stream)? {
         Ok(request) => request,
-        Err(status) => return say(&mut stream, status, TEXT, &format!("{status}\n")),
+        Err(status) => return write_whole(&mut stream, &response(status, TEXT, &format!("{status}\n"))),
+    };
+    let say = |stream: &mut TcpStream, status, kind, body: &str| {
+        write_whole(stream, &request.answer(status, kind, body))
     };
     let found = match request.path.as_str() {
         "/" => Some((HTML, PAGE.to_owned())),
@@ -242,6 +261,7 @@ fn serve(mut stream: TcpStream, monitor: &Monitor) -> io::Result<()> {
             let rows = monitor.flows(&sought(&request.query));
             Some((JSON, serde_json::to_string(&rows).map_err(io::Error::other)?))
         }
+        "/events" if request.head_only => Some((EVENTS, String::new())),
         "/events" => return follow(&mut stream, monitor),
         _ => {
             let here = "/, /metrics, /status.json, /flows.json?q=… and /events are here\n";
@@ -254,8 +274,8 @@ fn serve(mut stream: TcpStream, monitor: &Monitor) -> io::Result<()> {
     }
 }
 
-fn say(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
-    stream.write_all(response(status, kind, body).as_bytes())
+fn write_whole(stream: &mut TcpStream, answer: &str) -> io::Result<()> {
+    stream.write_all(answer.as_bytes())
 }
 
 /// A whole answer.
@@ -279,7 +299,7 @@ fn head(status: &str, kind: &str) -> String {
 
 /// Each sample, as long as somebody reads (server-sent events).
 fn follow(stream: &mut TcpStream, monitor: &Monitor) -> io::Result<()> {
-    let mut answer = head("200 OK", "text/event-stream");
+    let mut answer = head("200 OK", EVENTS);
     answer.push_str("Connection: close\r\n\r\nretry: 2000\n\n");
     stream.write_all(answer.as_bytes())?;
     let mut number = 0;
@@ -330,6 +350,16 @@ mod tests {
         assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Err("403 Forbidden"));
         assert_eq!(parse(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Err("405 Method Not Allowed"));
         assert_eq!(parse(b"\x16\x03\x01\r\n\r\n"), Err("400 Bad Request"));
+    }
+
+    #[test]
+    fn a_head_is_that_of_the_whole_answer() {
+        let asked = |method: &str| {
+            parse(format!("{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap()
+        };
+        let [whole, head] = ["GET", "HEAD"].map(|method| asked(method).answer("200 OK", TEXT, "8 bytes."));
+        assert_eq!(whole.strip_prefix(&head), Some("8 bytes."));
+        assert!(head.contains("Content-Length: 8\r\n"), "{head}");
     }
 
     #[test]

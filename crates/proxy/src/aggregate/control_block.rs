@@ -1,5 +1,6 @@
 //! The aggregate control block (AGG §IV-B, Fig. 6): what the connections to the hosts of a bottleneck group share in
 //! sending.
+mod overtaking;
 mod stall;
 mod tail_probe;
 
@@ -15,6 +16,7 @@ use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
+use overtaking::Followed;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
@@ -28,6 +30,8 @@ const AVERAGED: u32 = 16;
 const PEAK_FALLS: u64 = 1000;
 /// The headers of a segment: IPv4, TCP and timestamps.
 const HEADERS: u64 = 52;
+/// The least time without anything to send after which the window may be full of what is on the link no more.
+const LEAST_STARVED: Duration = Duration::from_millis(50);
 /// A bottleneck of which nothing was acknowledged for this long is not measured.
 const MEASURED: Duration = Duration::from_secs(1);
 
@@ -57,6 +61,16 @@ pub(crate) enum Expired {
     Gone,
 }
 
+/// Of which connection acknowledgments have come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answering {
+    pub slot: u32,
+    /// The part of its host.
+    pub part: u32,
+    /// Of what others' deliveries have overtaken: it is no measure of the link.
+    pub is_late: bool,
+}
+
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
@@ -71,6 +85,8 @@ pub(crate) struct Aggregate {
     pub parts: Parts,
     pub mss: u32,
     in_flight: u64,
+    /// Of that, what is not on the link any more.
+    overtaken: u64,
     /// What is queued here of all connections.
     queued: u64,
     stall: Option<Stall>,
@@ -84,6 +100,7 @@ pub(crate) struct Aggregate {
     back_at: Time,
     pub rto_at: Option<Time>,
     tail_probe: TailProbe,
+    followed: Followed,
     pace_at: Option<Time>,
     /// How late timers are served.
     late: Duration,
@@ -93,6 +110,8 @@ pub(crate) struct Aggregate {
     look_at: Option<Time>,
     /// When the last acknowledgment came.
     fed_at: Time,
+    /// When a connection last sent something in its turn.
+    sent_at: Time,
     /// What the bottleneck is known to carry, IP headers counted.
     most: Option<BitRate>,
     /// When it began.
@@ -123,6 +142,7 @@ impl Aggregate {
             parts: Parts::default(),
             mss,
             in_flight: 0,
+            overtaken: 0,
             queued: 0,
             stall: None,
             asking: VecDeque::new(),
@@ -131,11 +151,13 @@ impl Aggregate {
             back_at: Time::ZERO,
             rto_at: None,
             tail_probe: TailProbe::default(),
+            followed: Followed::default(),
             pace_at: None,
             late: Duration::ZERO,
             unsplit: UnderWay::default(),
             look_at: None,
             fed_at: Time::ZERO,
+            sent_at: Time::ZERO,
             most: None,
             since: now,
             held_until: Time::ZERO,
@@ -186,6 +208,7 @@ impl Aggregate {
         self.window.set_mss(self.mss);
         member.part = part;
         member.waiting = false;
+        member.followed = None;
         member.active = active;
         if active {
             self.parts.set_active(part, true);
@@ -243,6 +266,7 @@ impl Aggregate {
     /// A connection is gone, and what was in flight of it with it.
     pub fn on_leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
+        moved(&mut self.overtaken, &mut member.overtaken, 0);
         self.set_queued(now, member, 0);
         if core::mem::take(&mut member.active) {
             self.parts.set_active(member.part, false);
@@ -281,8 +305,13 @@ impl Aggregate {
     pub fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
         let counts = u64::from(member.silence.is_none());
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
-        // What the connection's own peer has no room for does not wait for the link.
-        self.set_queued(now, member, counts * sender.sendable());
+        // What is sent again is on the link.
+        let most = if member.slow.is_some() { member.in_flight } else { member.overtaken };
+        let overtaken = most.min(member.in_flight);
+        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+        // What the connection's own peer has no room for, or is too slow for, does not wait for the link.
+        let waits = counts * u64::from(member.slow.is_none());
+        self.set_queued(now, member, waits * sender.sendable());
         self.settle_timer(now);
     }
 
@@ -342,12 +371,12 @@ impl Aggregate {
         self.parts.wait(member.part, turn);
     }
 
-    /// Acknowledgments have come from the host with this part. Returns the round trip that they measured, and whether the link has come back from a stall.
+    /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
     /// They have waited this long on their way at most, if that is known: that is no queue of ours. The round trip is without it.
     pub fn on_feedback(
         &mut self,
         now: Time,
-        part: u32,
+        from: Answering,
         feedback: &Feedback,
         waited: Option<Duration>,
     ) -> (Option<Duration>, bool) {
@@ -358,32 +387,39 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let rtt = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
-        if let Some(rtt) = rtt {
+        let Answering { slot, part, is_late } = from;
+        let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
+        let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind(slot, sent));
+        if let Some(rtt) = trip.filter(|_| is_of_link) {
             self.rtt.on_sample(now, rtt);
         }
-        let rtt = rtt.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
+        let trip = trip.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
         if let Some(sent_at) = feedback.newest {
             self.on_unsplit_through(now, sent_at);
         }
         self.fed_at = now;
         self.tail_probe.on_answer();
         let of_window = feedback.delivered as f64 / self.window() as f64;
-        let of_nearest = rtt.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
+        // Where a host waits in another queue than the others of its group, its round trips tell it.
+        let of_nearest = trip.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
         self.measured = of_nearest.or(self.measured);
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
+            self.followed.on_delivered(slot, sent_at);
+        }
+        if let Some(sent_at) = feedback.newest.filter(|_| !is_late) {
             let before = self.under_way() + feedback.delivered;
-            let delivery = Delivery { now, bytes: feedback.delivered, sent_at, rtt: of_nearest };
+            let rtt = of_nearest.filter(|_| is_of_link);
+            let delivery = Delivery { now, bytes: feedback.delivered, sent_at, rtt };
             self.window.on_delivery(self.mss, delivery, before);
         }
-        self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
+        self.window.on_mark(now, feedback.marked && !is_late, self.rtt.srtt().unwrap_or_default());
         self.pace();
         let window = self.window();
         self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
         self.rto_at = None;
         self.settle_timer(now);
-        (rtt, back)
+        (trip.filter(|_| is_of_link), back)
     }
 
     /// What left at `acknowledged` has been acknowledged: what is not split and left before is through as well. It came as much earlier as it
@@ -463,9 +499,9 @@ impl Aggregate {
         self.rtt.min_rtt()
     }
 
-    /// Bytes in flight, of all connections and of what is not split.
+    /// Bytes on the link, of all connections and of what is not split.
     pub fn under_way(&self) -> u64 {
-        self.in_flight + self.unsplit.bytes()
+        self.in_flight - self.overtaken + self.unsplit.bytes()
     }
 
     /// After how long something that is not split is taken to be through, where nothing is acknowledged that left after it.
@@ -538,6 +574,7 @@ impl Aggregate {
             // The rate alone is known.
             false => u64::MAX,
         };
+        let credit = if credit < mss && self.is_starved(now) { mss } else { credit };
         if credit < mss {
             self.window.on_full();
             self.look_at = self.unsplit.expires_at(round_trip);
@@ -561,6 +598,13 @@ impl Aggregate {
         Some((turn, quantum.min(credit).min(budget)))
     }
 
+    /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips: one segment
+    /// finds out whether others answer sooner.
+    fn is_starved(&self, now: Time) -> bool {
+        let wait = self.rtt.min_rtt().map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt));
+        now.saturating_since(self.sent_at) >= wait && now.saturating_since(self.fed_at) < wait
+    }
+
     /// A connection of the host with this part had its turn and sent `bytes` in segments of `mss`, where `in_flight` bytes were on their
     /// way before.
     pub fn on_send(
@@ -570,6 +614,7 @@ impl Aggregate {
         (bytes, mss): (u64, u32),
         in_flight: u64,
     ) {
+        self.sent_at = now;
         self.window.on_send(now, in_flight);
         self.pacer.on_send(now, self.paced(bytes, mss));
         self.log.on_send(now, turn.flow);

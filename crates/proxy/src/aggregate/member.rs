@@ -1,5 +1,6 @@
 //! What a connection has of its own in its aggregate.
 use super::memory::Account;
+use super::served::FIRST_WINDOW;
 use super::stride::Turn;
 use super::window_share::{SlidingRate, WindowShare};
 use crate::SplitFlow;
@@ -19,6 +20,25 @@ pub(super) struct Silence {
     pub wait: Duration,
 }
 
+/// What was sent and not delivered at a look, and how much of it still is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub since: Time,
+    pub bytes: u64,
+    pub left: u64,
+}
+
+/// A connection's own peer is slower than the link: what it has in flight takes no place in the window, and is limited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlowPeer {
+    /// What it may have in flight.
+    pub limit: u64,
+    /// At so many looks, one after the other, it was not slow.
+    pub on_time: u8,
+    /// When it last was.
+    pub at: Time,
+}
+
 /// What a connection has of its own.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -31,6 +51,8 @@ pub(crate) struct Member {
     /// Tells it from others that have its slot in the table at other times.
     pub serial: u64,
     pub(super) in_flight: u64,
+    /// Of that, what is not on the link any more: others' deliveries have overtaken it.
+    pub(super) overtaken: u64,
     pub(super) queued: u64,
     /// Memory for what is sent to the host, and for what it sends.
     pub(super) to: Account,
@@ -61,6 +83,12 @@ pub(crate) struct Member {
     /// When it last probed the link.
     pub(super) probed_at: Time,
     pub(super) silence: Option<Silence>,
+    pub(super) flight: Option<Flight>,
+    /// Since when it waits to be looked at: whether others' deliveries have overtaken it.
+    pub(super) followed: Option<Time>,
+    /// Since when most of what it had in flight was overtaken, look after look.
+    pub(super) late_since: Option<Time>,
+    pub(super) slow: Option<SlowPeer>,
     /// Where its sender stands among those of its host, if it may be held.
     pub source: Option<u32>,
     /// How long what its host sends is on its way.
@@ -97,6 +125,7 @@ impl Blank for Member {
             place: 0,
             serial: 0,
             in_flight: 0,
+            overtaken: 0,
             queued: 0,
             to: Account::default(),
             from: Account::default(),
@@ -117,6 +146,10 @@ impl Blank for Member {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            flight: None,
+            followed: None,
+            late_since: None,
+            slow: None,
             source: None,
             arrivals: ArrivalDelay::default(),
         }
@@ -156,6 +189,34 @@ impl Member {
         // Without its turn, it waits again when its peer answers.
         self.waiting &= self.silence.is_none();
         self.waiting
+    }
+
+    /// Whether others' deliveries have overtaken what it has in flight, or it is known to be slow: what it measures says nothing of the link.
+    pub fn is_overtaken(&self) -> bool {
+        self.overtaken > 0 || self.slow.is_some()
+    }
+
+    /// Whether its own peer is slower than the link.
+    pub fn is_slow(&self) -> bool {
+        self.slow.is_some()
+    }
+
+    /// What its sender is to be offered at most, where its peer is slow.
+    pub fn enough(&self) -> u64 {
+        self.slow.map_or(u64::MAX, |slow| (2 * slow.limit).max(FIRST_WINDOW))
+    }
+
+    /// How much more it may have in flight, when it is its turn: no more in all than this window.
+    pub fn left(&self, turn: &Turn, window: u64) -> u64 {
+        if turn.serial == PROBE {
+            return u64::MAX;
+        }
+        self.slow.map_or(window, |slow| slow.limit).saturating_sub(self.in_flight)
+    }
+
+    /// It does not use its turn. It waits for the next one when something of what it has in flight is acknowledged.
+    pub fn pass_on(&mut self) {
+        self.waiting = false;
     }
 
     /// Whether something of a connection is on its way of which its group does not know: a probe of a small window leaves without

@@ -1,6 +1,6 @@
 //! A host whose connections are served by the aggregate of its group.
 use super::config::INTERACTIVE;
-use super::control_block::Aggregate;
+use super::control_block::{Aggregate, Answering};
 use super::member::{Member, PROBE};
 use super::memory::{Account, Promise};
 use super::stride::{Turn, advance};
@@ -94,6 +94,7 @@ impl Served<'_> {
             place,
             serial: joining.serial,
             in_flight: 0,
+            overtaken: 0,
             queued: 0,
             to: Account::default(),
             from: Account::default(),
@@ -114,6 +115,10 @@ impl Served<'_> {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            flight: None,
+            followed: None,
+            late_since: None,
+            slow: None,
             source: None,
             arrivals: ArrivalDelay::default(),
         }
@@ -188,13 +193,14 @@ impl Served<'_> {
         let uploads = host.uplink.as_ref().is_some_and(|uplink| uplink.is_used(now));
         let beside = if uploads { host.clock.mean() } else { Duration::ZERO };
         aggregate.window.set_beside(beside + aggregate.parts.beyond());
-        if feedback.lost {
+        let is_late = member.is_overtaken();
+        if feedback.lost && !is_late {
             aggregate.on_loss_found(now);
         }
         let lost = sender.bytes_lost() - member.lost;
         member.lost += lost;
         // An outage loses all that was on its way; but where others are busy, it may be that their windows leave no room.
-        if lost > 0 && (!aggregate.is_stalled() || aggregate.window.has_others()) {
+        if lost > 0 && !is_late && (!aggregate.is_stalled() || aggregate.window.has_others()) {
             aggregate.window.on_lost_bytes(lost);
         }
         if feedback.acknowledgments > 0 {
@@ -206,12 +212,14 @@ impl Served<'_> {
             member.unanswered = None;
             member.silence = None;
         }
+        aggregate.follow(now, slot, member, (feedback.delivered, sender.undelivered()));
         aggregate.count(now, member, sender);
         let backlog = sender.has_backlog() && member.silence.is_none();
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            aggregate.on_feedback(now, member.part, &feedback, waited.filter(|_| uploads))
+            let from = Answering { slot, part: member.part, is_late };
+            aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)
         };
@@ -229,7 +237,8 @@ impl Served<'_> {
         }
         if received > member.received {
             member.received = received;
-            if let (Some(parameters), false) = (aggregate.config.window_share, peer_is_full) {
+            let is_held_up = peer_is_full || member.is_slow();
+            if let (Some(parameters), false) = (aggregate.config.window_share, is_held_up) {
                 let situation = self.aggregate.situation(now, member.part, self.most_for(member, mss));
                 let (rate, queued, rtt) =
                     (member.rate.get(now), member.queued, server_rtt.unwrap_or(Duration::MAX));
@@ -251,6 +260,7 @@ impl Served<'_> {
         member.halted = halted;
         flow.allot(match self.aggregate.config.window_share {
             _ if halted => 0,
+            Some(_) if member.is_slow() => member.share.window().min(most).min(member.enough()),
             Some(_) => member.share.window().min(most),
             None => most,
         });

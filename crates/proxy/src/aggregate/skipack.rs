@@ -7,6 +7,7 @@
 //! sent before the third newest of what the acknowledgments were for. So the log keeps three times.
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use shorthaul_congestion::RttEstimator;
 use shorthaul_types::Time;
 
 /// How often a transmission is skipped before it is retransmitted.
@@ -41,6 +42,13 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
+    /// Lost is only what was sent longer ago than this connection's own round trips take.
+    pub fn wait_for(&mut self, now: Time, rtt: &RttEstimator) {
+        let own = rtt.srtt().max(rtt.latest()).unwrap_or_default();
+        let aged = now.as_nanos().saturating_sub((own + own / REORDERING).as_nanos() as u64);
+        self.before = self.before.min(Time::from_nanos(aged));
+    }
+
     /// Whether it was sent less than a round trip of this length ago, and by how much packets are reordered.
     pub fn is_too_early(&self, now: Time, rtt: Duration) -> bool {
         now < self.sent + rtt + rtt / REORDERING
@@ -98,6 +106,11 @@ impl SkipackLog {
     /// long.
     pub fn keep(&mut self, skipped: Skipped) {
         self.kept.push_back((skipped.sent, skipped.slot));
+    }
+
+    /// The same, as if it had been sent now: it is looked at again as long after.
+    pub fn keep_from(&mut self, now: Time, skipped: Skipped) {
+        self.kept.push_back((now, skipped.slot));
     }
 
     /// When something more will be lost if nothing else happens.

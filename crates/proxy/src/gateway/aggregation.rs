@@ -87,6 +87,7 @@ impl Gateway {
             self.thaw(now, group);
         }
         let group = self.look_for_sharing(now, (host, group), measured);
+        self.look_who_is_overtaken(now, group);
         self.repair_skipped(now, group);
         self.access.wake(group);
         self.access.arm(group);
@@ -108,12 +109,27 @@ impl Gateway {
         }
     }
 
+    /// Looks what others' deliveries have overtaken.
+    fn look_who_is_overtaken(&mut self, now: Time, group: u32) {
+        loop {
+            let Gateway { access, table, .. } = self;
+            let Some(aggregate) = access.aggregate_mut(group) else { return };
+            let Some((since, index, serial)) = aggregate.next_followed(now) else { return };
+            let Some((flow, member)) = table.aggregated(index).filter(|(_, of)| of.serial == serial) else {
+                continue;
+            };
+            if let Some(served) = access.served(member.host).filter(|served| served.host.group == group) {
+                served.aggregate.look_at(now, (since, index), member, flow);
+            }
+        }
+    }
+
     /// Connections of which something is lost, as the deliveries of others show, repair it.
     fn repair_skipped(&mut self, now: Time, group: u32) {
         loop {
             let Gateway { access, table, .. } = self;
             let Some(aggregate) = access.aggregate_mut(group) else { return };
-            let Some(skipped) = aggregate.next_skipped(now) else { return };
+            let Some(mut skipped) = aggregate.next_skipped(now) else { return };
             let index = skipped.slot;
             let Some((flow, member)) = table.aggregated(index) else { continue };
             let Some(mut served) = access.served(member.host).filter(|served| served.host.group == group)
@@ -121,6 +137,16 @@ impl Gateway {
                 continue;
             };
             let Some(sender) = flow.managed_sender_mut() else { continue };
+            if member.is_overtaken() {
+                // It is not on the link any more, and its peer may have it. Its own round trips say when it does not.
+                skipped.wait_for(now, sender.rtt());
+                if matches!(sender.sent_before(skipped.before), SentBefore::Nothing) {
+                    if sender.in_flight() > 0 {
+                        served.aggregate.log.keep_from(now, skipped);
+                    }
+                    continue;
+                }
+            }
             let may_come = match sender.sent_before(skipped.before) {
                 SentBefore::Nothing => continue,
                 SentBefore::OneSegment => true,
@@ -209,6 +235,12 @@ impl Gateway {
         if !member.takes(&turn) {
             return true;
         }
+        let left = member.left(&turn, served.aggregate.window());
+        if left == 0 {
+            member.pass_on();
+            return true;
+        }
+        let credit = credit.min(left.max(u64::from(served.aggregate.mss)));
         let sent = flow.send_managed(now, credit, out);
         served.on_sent(now, &turn, sent, member, flow);
         let deadline = flow.poll_timeout();

@@ -426,14 +426,16 @@ pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener)
                     Ok(request) if request.path == "/metrics" => {
                         let text = shared.snapshot().to_openmetrics().map_err(io::Error::other)?;
                         let (kind, text) = shorthaul_monitor::metrics(&request, text);
-                        response("200 OK", kind, &text)
+                        request.answer("200 OK", kind, &text)
                     }
                     Ok(request) if request.path == "/status.json" => {
                         let json =
                             serde_json::to_string_pretty(&shared.snapshot()).map_err(io::Error::other)?;
-                        response("200 OK", "application/json", &json)
+                        request.answer("200 OK", "application/json", &json)
                     }
-                    Ok(_) => response("404 Not Found", TEXT, "/metrics and /status.json are here\n"),
+                    Ok(request) => {
+                        request.answer("404 Not Found", TEXT, "/metrics and /status.json are here\n")
+                    }
                 };
                 socket.write_all(answer.as_bytes()).await?;
                 socket.shutdown().await

@@ -18,5 +18,6 @@ mod random_scenarios;
 mod runs;
 mod shaper;
 mod shared_link;
+mod slow_device;
 mod take_over;
 mod whole_link;

@@ -45,6 +45,11 @@ impl Sender {
         self.board.lost() > 0 || self.sendable() > 0
     }
 
+    /// Bytes that were sent and are not known to have arrived: on their way, or lost.
+    pub fn undelivered(&self) -> u64 {
+        self.board.in_flight() + self.board.lost()
+    }
+
     /// Bytes that were believed lost, of all that was ever sent.
     pub fn bytes_lost(&self) -> u64 {
         self.board.ever_lost()

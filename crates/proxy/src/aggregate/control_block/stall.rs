@@ -2,6 +2,7 @@
 use super::{Aggregate, Expired, Stall};
 use crate::SplitFlow;
 use crate::aggregate::member::{Member, Silence};
+use core::cmp::Reverse;
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -98,19 +99,21 @@ impl Aggregate {
         due.then_some(Expired::Ask)
     }
 
-    /// The order in which connections probe a stalled link: those first that have not done so, with the oldest of what
-    /// is on its way; then by turns, for the peer of one may be gone where the link is not.
-    pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<(Time, Time)> {
+    /// The order in which connections probe a stalled link: those first that have not done so. Of these, those of which nothing is on its way, for nobody
+    /// has failed to answer them; then with the oldest of what is. After that by turns, for the peer of one may be gone where the link is not. Of
+    /// equals, the one that has not probed a link for the longest, and the newest.
+    pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<impl Ord + use<>> {
         let sender = flow.managed_sender().filter(|_| member.silence.is_none())?;
         let since = self.stall.as_ref()?.since;
         let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
         let oldest = match sender.oldest_in_flight() {
             Some(sent) => sent,
             // Who has no room takes nothing, and answers nothing that would say that the link is back.
+            None if sender.may_send() && sender.undelivered() == 0 => Time::ZERO,
             None if sender.may_send() => Time::MAX,
             None => return None,
         };
-        Some((probed, oldest))
+        Some((probed, oldest, member.probed_at, Reverse(member.serial)))
     }
 
     /// A deadline has passed.

@@ -1,6 +1,7 @@
 //! What the connections of a mobile host share: window, losses, stalls, turns and memory.
 mod memory;
 mod site;
+mod slow_acknowledger;
 mod tail_probe;
 
 use shorthaul_proxy::{AggregateConfig, Clamp, Class, Gateway};

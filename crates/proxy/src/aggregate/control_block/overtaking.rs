@@ -1,0 +1,151 @@
+//! What is in flight and not on the link: its peer has it and says so late, has it wait in a network of its own, or means harm. It would fill the window
+//! that all share.
+//!
+//! On one way, what was sent first arrives first, however long the queue is. So when others' peers have acknowledged what was sent after a look at a
+//! connection, what it had sent before is not on the link any more: it takes no place in the window, and when it is acknowledged after all, that says
+//! nothing of the link. If it is most of what the connection had sent, look after look, its peer is slower than the link: it is served beside the window,
+//! and until the next look may have in flight twice what was delivered since the last one, as in slow start.
+use super::Aggregate;
+use crate::SplitFlow;
+use crate::aggregate::member::{Flight, Member, SlowPeer};
+use crate::aggregate::window_share::moved;
+use alloc::collections::VecDeque;
+use core::time::Duration;
+use shorthaul_types::Time;
+
+/// By this part of a round trip, and by so much at least, what was sent first may arrive later (RACK.reo_wnd, RFC 8985 §6.2).
+const REORDERING: u32 = 4;
+const LEAST_REORDERING: Duration = Duration::from_millis(5);
+/// A peer is slow that was late at all looks for so long: others may only be in a shorter queue of the same link.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// A slow peer has this many segments on their way at least (RFC 6928).
+const LEAST: u64 = 10;
+/// A peer is slow no more that was not at so many looks, one after the other.
+const ON_TIME: u8 = 3;
+/// The acknowledgment of so many segments may be delayed (RFC 9293 §3.8.6.3).
+const DELAYED: u64 = 2;
+/// After so long it is taken for one as others.
+const FORGOTTEN: Duration = Duration::from_secs(1);
+
+/// The connections that have something in flight, and who was answered last.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Who is to be looked at, with its serial number and since when it waits for that: the longest first.
+    waiting: VecDeque<(Time, u32, u64)>,
+    /// When the newest of what was delivered was sent, of two connections.
+    newest: [Option<(Time, u32)>; 2],
+}
+
+impl Followed {
+    /// Something was delivered of the connection in `slot`, that was sent at `sent`.
+    pub fn on_delivered(&mut self, slot: u32, sent: Time) {
+        let [first, second] = &mut self.newest;
+        match first {
+            Some((newest, of)) if *of == slot => *newest = sent.max(*newest),
+            Some((newest, _)) if *newest >= sent => {
+                if second.is_none_or(|(newest, _)| newest < sent) {
+                    *second = Some((sent, slot));
+                }
+            }
+            _ => self.newest = [Some((sent, slot)), *first],
+        }
+    }
+
+    /// When the newest was sent of what was delivered of others.
+    fn newest_but_of(&self, slot: u32) -> Option<Time> {
+        self.newest.iter().flatten().find(|(_, of)| *of != slot).map(|(sent, _)| *sent)
+    }
+}
+
+impl Aggregate {
+    /// Of the connection in `slot` so much was delivered now, and so much is not.
+    pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, not_yet): (u64, u64)) {
+        let overtaken = member.overtaken.saturating_sub(delivered);
+        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+        if member.flight.is_none() {
+            member.slow = member.slow.filter(|slow| now.saturating_since(slow.at) < FORGOTTEN);
+        }
+        member.flight = match member.flight {
+            _ if not_yet == 0 => None,
+            Some(flight) => Some(Flight { left: flight.left.saturating_sub(delivered), ..flight }),
+            None => Some(Flight { since: now, bytes: not_yet, left: not_yet }),
+        };
+        if member.flight.is_some() && member.followed.is_none() {
+            member.followed = Some(now);
+            self.followed.waiting.push_back((now, slot, member.serial));
+        }
+    }
+
+    /// By how much what was sent first may arrive later.
+    fn reordered(&self) -> Duration {
+        let part = self.rtt.min_rtt().unwrap_or_default() / REORDERING;
+        part.max(LEAST_REORDERING) + self.parts.reach() + self.late
+    }
+
+    /// Whether what the connection in `slot` sent then has waited elsewhere than on the link: others' deliveries have overtaken it by more than is
+    /// reordered.
+    pub(super) fn is_behind(&self, slot: u32, sent: Time) -> bool {
+        let reordered = self.reordered();
+        self.followed.newest_but_of(slot).is_some_and(|newest| sent + reordered < newest)
+    }
+
+    /// The slot and the serial number of a connection that is to be looked at, and since when it waits for that.
+    pub fn next_followed(&mut self, now: Time) -> Option<(Time, u32, u64)> {
+        // By the shortest round trip: the smoothed one may be what slow peers make it.
+        let pause = self.rtt.min_rtt().unwrap_or_default() + self.reordered();
+        self.followed.waiting.pop_front_if(|(since, ..)| *since + pause <= now)
+    }
+
+    /// Looks what others' deliveries have overtaken of a connection that waits for that since then.
+    pub fn look_at(&mut self, now: Time, (since, slot): (Time, u32), member: &mut Member, flow: &SplitFlow) {
+        if member.followed != Some(since) {
+            return;
+        }
+        member.followed = None;
+        let (Some(flight), Some(sender)) = (member.flight, flow.managed_sender()) else { return };
+        let not_yet = sender.undelivered();
+        if self.followed.newest_but_of(slot).is_some_and(|sent| sent > flight.since) {
+            self.judge(now, member, flight);
+            member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
+            let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
+            moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+            self.count(now, member, sender);
+        }
+        self.follow(now, slot, member, (0, not_yet));
+    }
+
+    /// Others' deliveries have overtaken what is left of this.
+    fn judge(&mut self, now: Time, member: &mut Member, flight: Flight) {
+        let mss = u64::from(self.mss);
+        let is_late = 2 * flight.left > flight.bytes && flight.left > DELAYED * mss;
+        member.late_since = is_late.then(|| member.late_since.unwrap_or(now));
+        let lasts = member.late_since.is_some_and(|since| now.saturating_since(since) >= SLOW_AFTER);
+        let (at, on_time) = match member.slow {
+            _ if lasts => (now, 0),
+            Some(slow) if is_late => (slow.at, 0),
+            Some(slow) if slow.on_time + 1 < ON_TIME => (slow.at, slow.on_time + 1),
+            _ => return member.slow = None,
+        };
+        let limit = 2 * (flight.bytes - flight.left) + LEAST * mss;
+        member.slow = Some(SlowPeer { limit: limit.min(self.window()), on_time, at });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_others_is_known_of_whomever() {
+        let at = Time::from_millis;
+        let mut followed = Followed::default();
+        assert_eq!(followed.newest_but_of(1), None);
+        for (slot, sent) in [(1, 10), (1, 30), (2, 20), (3, 15), (2, 25), (2, 22)] {
+            followed.on_delivered(slot, at(sent));
+        }
+        let newest = |followed: &Followed| [1, 2, 3].map(|slot| followed.newest_but_of(slot));
+        assert_eq!(newest(&followed), [25, 30, 30].map(|sent| Some(at(sent))));
+        followed.on_delivered(3, at(40));
+        assert_eq!(newest(&followed), [40, 40, 30].map(|sent| Some(at(sent))));
+    }
+}

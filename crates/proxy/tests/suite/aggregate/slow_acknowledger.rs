@@ -1,0 +1,293 @@
+//! Ends of a host that acknowledge what they get slowly, or are behind a slow network of their own: what they keep on its way is not on the link, and the
+//! other connections of that host have their share of it.
+use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
+use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, Policy};
+use shorthaul_types::{BitRate, Bytes, SeqNum, Time};
+use shorthaul_wire::{
+    IpHeader, Machine as _, SackBlock, TcpFlags, TcpHeader, TcpOptions, Timestamps, TxBatch,
+};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 80);
+const ISN: u32 = 100;
+/// Between the gateway and the host, one way.
+const DELAY: Duration = Duration::from_millis(20);
+const LINK: BitRate = BitRate::from_bits_per_sec(50_000_000);
+/// What ends offer, in bytes.
+const WINDOW: u32 = 4 << 20;
+
+/// How an end acknowledges what it gets.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// At once.
+    Prompt,
+    /// So much, so often.
+    Late(Duration, u32),
+    /// At once, and it is behind a network of its own of this rate, whose queue holds so many bytes.
+    Behind(BitRate, u64),
+}
+
+/// One end of the host.
+struct End {
+    /// What it has of the server's stream, and what it has acknowledged, as offsets.
+    received: u32,
+    acknowledged: u32,
+    /// What has come beyond: from where, up to where.
+    beyond: BTreeMap<u32, u32>,
+    kind: Kind,
+    /// When its own network is free again.
+    free_at: Time,
+    /// The timestamp that it echoes.
+    echoed: u32,
+    /// What the server has sent, what it may, and how much there is.
+    sent: u32,
+    edge: u32,
+    total: u32,
+}
+
+enum Event {
+    /// Something comes over the link for an end: its place in the stream, its length, its timestamp.
+    Arrives(u16, u32, u32, u32),
+    /// The end has it.
+    Has(u16, u32, u32, u32),
+    /// An end says how far it is.
+    Acknowledges(u16),
+}
+
+/// A gateway, a link behind it, and a host with several connections.
+struct World {
+    subject: Subject,
+    ends: BTreeMap<u16, End>,
+    /// When the link is free again.
+    free_at: Time,
+    /// What will happen, by when, and by a number.
+    events: BTreeMap<(Time, u64), Event>,
+    numbers: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let aggregate = Some(Arc::new(AggregateConfig::default()));
+        let subject = Subject::new(GatewayConfig::of(Policy { aggregate, ..Policy::default() }));
+        let free_at = subject.now;
+        World { subject, ends: BTreeMap::new(), free_at, events: BTreeMap::new(), numbers: 0 }
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.numbers += 1;
+        self.events.insert((time, self.numbers), event);
+    }
+
+    fn millis(&self) -> u32 {
+        (self.subject.now.as_nanos() / 1_000_000) as u32
+    }
+
+    fn says(&mut self, up: bool, port: u16, flags: TcpFlags, (seq, ack): (u32, u32), bytes: u32) {
+        let val = self.millis();
+        let ecr = if up { self.ends.get(&port).map_or(0, |end| end.echoed) } else { 1 };
+        // What has come beyond, in one piece where it is.
+        let mut blocks: Vec<SackBlock> = Vec::new();
+        for (&left, &right) in self.ends.get(&port).filter(|_| up).iter().flat_map(|end| &end.beyond) {
+            match blocks.last_mut() {
+                Some(last) if last.right.0 == left => last.right = SeqNum(right),
+                _ => blocks.push(SackBlock { left: SeqNum(left), right: SeqNum(right) }),
+            }
+        }
+        let sack = blocks.into_iter().rev().take(3).collect();
+        let timestamps = Some(Timestamps { val, ecr });
+        let options = TcpOptions { timestamps, sack, ..TcpOptions::default() };
+        let window = (WINDOW / WINDOW_UNIT) as u16;
+        let header =
+            TcpHeader { seq: SeqNum(seq), ack: SeqNum(ack), flags, window, options, ..TcpHeader::default() };
+        let ends = [(HOST, port), SERVER].map(SocketAddr::from);
+        let out = self.subject.takes(up, segment(ends, up, ISN, header, &vec![7; bytes as usize]));
+        self.note(out);
+    }
+
+    fn note(&mut self, out: TxBatch) {
+        for (port, packet) in out {
+            let (IpHeader::V4(ip), Some(tcp)) = (packet.ip, packet.as_tcp()) else { continue };
+            let header = &tcp.header;
+            assert!(!header.flags.contains(TcpFlags::RST), "a connection is reset");
+            let len = tcp.payload.len() as u32;
+            if port == Gateway::WAN && ip.dst == SERVER.0 && !header.flags.contains(TcpFlags::SYN) {
+                let end = self.ends.get_mut(&header.src_port).unwrap();
+                end.edge = header.ack.0 - ISN + u32::from(header.window) * WINDOW_UNIT;
+            } else if port == Gateway::ACCESS && len > 0 {
+                let now = self.subject.now;
+                self.free_at = self.free_at.max(now) + LINK.time_to_send(Bytes(u64::from(len) + 52));
+                let stamp = header.options.timestamps.map_or(0, |stamps| stamps.val);
+                let arrives = Event::Arrives(header.dst_port, header.seq.0 - ISN, len, stamp);
+                self.at(self.free_at + DELAY, arrives);
+            }
+        }
+    }
+
+    /// A connection is opened by which the server sends so much.
+    fn open(&mut self, port: u16, total: u32, kind: Kind) {
+        let free_at = self.subject.now;
+        let beyond = BTreeMap::new();
+        let end =
+            End { received: 1, acknowledged: 1, beyond, kind, free_at, echoed: 0, sent: 1, edge: 0, total };
+        self.ends.insert(port, end);
+        self.says(true, port, TcpFlags::SYN, (0, 0), 0);
+        self.wait(Duration::from_millis(5));
+        self.ends.get_mut(&port).unwrap().echoed = self.millis();
+        self.says(false, port, TcpFlags::SYN | TcpFlags::ACK, (0, 1), 0);
+        self.wait(2 * DELAY);
+        self.says(true, port, TcpFlags::ACK, (1, 1), 0);
+        self.ends.get_mut(&port).unwrap().edge = 60_000;
+        if let Kind::Late(pause, _) = kind {
+            self.at(self.subject.now + pause, Event::Acknowledges(port));
+        }
+    }
+
+    /// Servers send what they may.
+    fn serve(&mut self) {
+        for port in self.ends.keys().copied().collect::<Vec<_>>() {
+            loop {
+                let end = self.ends.get_mut(&port).unwrap();
+                let left = MSS.min(end.total + 1 - end.sent);
+                if left == 0 || end.sent + left > end.edge {
+                    break;
+                }
+                let at = end.sent;
+                end.sent += left;
+                self.says(false, port, TcpFlags::ACK, (at, 1), left);
+            }
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let end = self.subject.now + time;
+        self.until(end, |_| false);
+    }
+
+    /// Goes on until `done`, or the end; when it was.
+    fn until(&mut self, end: Time, done: impl Fn(&World) -> bool) -> Time {
+        loop {
+            self.serve();
+            if done(self) {
+                return self.subject.now;
+            }
+            let event = self.events.first_key_value().map(|((at, _), _)| *at);
+            let deadline = self.subject.gateway.poll_timeout().map(|deadline| deadline.at);
+            let next = event.into_iter().chain(deadline).min().filter(|next| *next <= end);
+            let Some(next) = next else {
+                self.subject.now = end;
+                return end;
+            };
+            self.subject.now = self.subject.now.max(next);
+            self.subject.gateway.handle_timeout(self.subject.now);
+            let out = self.subject.leaves();
+            self.note(out);
+            if event.is_some_and(|at| at <= next) {
+                let (_, event) = self.events.pop_first().unwrap();
+                self.happens(event);
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Arrives(port, at, len, stamp) => {
+                let now = self.subject.now;
+                let end = self.ends.get_mut(&port).unwrap();
+                let Kind::Behind(rate, queue) = end.kind else {
+                    return self.happens(Event::Has(port, at, len, stamp));
+                };
+                end.free_at = end.free_at.max(now);
+                let waiting = rate.bytes_in(end.free_at.saturating_since(now)).0;
+                if waiting + u64::from(len) <= queue {
+                    end.free_at = end.free_at + rate.time_to_send(Bytes(u64::from(len) + 52));
+                    let has_at = end.free_at;
+                    self.at(has_at, Event::Has(port, at, len, stamp));
+                }
+            }
+            Event::Has(port, at, len, stamp) => {
+                let end = self.ends.get_mut(&port).unwrap();
+                if at <= end.received {
+                    end.received = end.received.max(at + len);
+                    end.echoed = stamp;
+                    while let Some(next) = end.beyond.first_entry().filter(|next| *next.key() <= end.received)
+                    {
+                        end.received = end.received.max(next.remove());
+                    }
+                } else {
+                    end.beyond.insert(at, at + len);
+                }
+                if !matches!(end.kind, Kind::Late(..)) {
+                    self.at(self.subject.now + DELAY, Event::Acknowledges(port));
+                }
+            }
+            Event::Acknowledges(port) => {
+                let now = self.subject.now;
+                let end = self.ends.get_mut(&port).unwrap();
+                end.acknowledged = match end.kind {
+                    Kind::Late(_, bytes) => end.received.min(end.acknowledged.saturating_add(bytes)),
+                    _ => end.received,
+                };
+                let (acknowledged, kind) = (end.acknowledged, end.kind);
+                if let Kind::Late(pause, _) = kind {
+                    self.at(now + pause, Event::Acknowledges(port));
+                }
+                self.says(true, port, TcpFlags::ACK, (1, acknowledged), 0);
+            }
+        }
+    }
+
+    /// How long it takes until an honest end has 5 MB, which begins now.
+    fn download(&mut self, port: u16) -> Duration {
+        let begun = self.subject.now;
+        let total = 5_000_000;
+        self.open(port, total, Kind::Prompt);
+        let end = begun + Duration::from_secs(60);
+        self.until(end, |world| world.ends[&port].received > total).saturating_since(begun)
+    }
+}
+
+/// How long downloads of an honest end take beside so many of this kind; over what one takes alone.
+fn beside(count: u16, kind: Kind) -> Vec<f64> {
+    let alone = World::new().download(6000);
+    let mut world = World::new();
+    (0..count).for_each(|number| world.open(5000 + number, u32::MAX / 2, kind));
+    let took = |number: u16| {
+        world.wait(Duration::from_secs(2));
+        world.download(6000 + number).as_secs_f64() / alone.as_secs_f64()
+    };
+    (0..4).map(took).collect()
+}
+
+#[test]
+fn who_is_slow_to_acknowledge_leaves_the_link_to_others_of_the_host() {
+    let late = |millis, bytes| Kind::Late(Duration::from_millis(millis), bytes);
+    let behind = |rate, queue| Kind::Behind(BitRate::from_bits_per_sec(rate), queue);
+    for count in [1, 5, 30] {
+        for kind in [
+            late(1000, MSS),
+            late(100, MSS),
+            late(300, 20_000),
+            late(2000, u32::MAX),
+            late(600, u32::MAX),
+            late(10_000, MSS),
+            behind(1_000_000, 100_000),
+            behind(1_000_000, 1_000_000),
+            behind(10_000_000, 100_000),
+        ] {
+            // Together they may take more than half of the link.
+            if matches!(kind, Kind::Behind(rate, _) if rate.bits_per_sec() * u64::from(count) > LINK.bits_per_sec() / 2)
+            {
+                continue;
+            }
+            let mut times = beside(count, kind);
+            println!("beside {count} of {kind:?}: {times:.2?} of the time alone");
+            times.sort_by(f64::total_cmp);
+            // The first one comes when nobody knows yet who is slow.
+            assert!(times[1] < 4.0 && times[3] < 15.0, "{count} {kind:?}: {times:.2?}");
+        }
+    }
+}
