@@ -16,6 +16,7 @@ use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
+pub(super) use overtaking::Delivered;
 use overtaking::Followed;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
@@ -389,7 +390,7 @@ impl Aggregate {
         }
         let Answering { slot, part, is_late } = from;
         let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
-        let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind(slot, sent));
+        let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
         if let Some(rtt) = trip.filter(|_| is_of_link) {
             self.rtt.on_sample(now, rtt);
         }
@@ -405,7 +406,9 @@ impl Aggregate {
         self.measured = of_nearest.or(self.measured);
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
-            self.followed.on_delivered(slot, sent_at);
+            if let Some(part) = self.parts.get_mut(part) {
+                part.delivered.on_delivered(slot, sent_at);
+            }
         }
         if let Some(sent_at) = feedback.newest.filter(|_| !is_late) {
             let before = self.under_way() + feedback.delivered;

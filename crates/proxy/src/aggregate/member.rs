@@ -83,6 +83,8 @@ pub(crate) struct Member {
     /// When it last probed the link.
     pub(super) probed_at: Time,
     pub(super) silence: Option<Silence>,
+    /// When the newest of what was delivered of it was sent.
+    pub(super) newest: Time,
     pub(super) flight: Option<Flight>,
     /// Since when it waits to be looked at: whether others' deliveries have overtaken it.
     pub(super) followed: Option<Time>,
@@ -146,6 +148,7 @@ impl Blank for Member {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            newest: Time::ZERO,
             flight: None,
             followed: None,
             late_since: None,

@@ -6,6 +6,7 @@
 //!
 //! Round trips of hosts differ by more than the queue that they share. They are told to the window as they would be of the nearest
 //! host, and the window has room for what the others are farther away, on average over what is delivered.
+use super::control_block::Delivered;
 use super::stride::{Stride, Turn, advance};
 use super::window_share::{Backlog, SlidingRate};
 use alloc::collections::BinaryHeap;
@@ -40,6 +41,8 @@ pub(crate) struct Part {
     pub backlog: Backlog,
     /// How fast it is served.
     pub rate: SlidingRate,
+    /// When what was delivered to it was sent.
+    pub delivered: Delivered,
     /// How many of its connections are active.
     active: usize,
     /// Its shortest round trip of late.
@@ -83,6 +86,7 @@ impl Parts {
             waiting: false,
             backlog: Backlog::new(now),
             rate: SlidingRate::new(now),
+            delivered: Delivered::default(),
             active: 0,
             base: MinFilter::default(),
             queue: 0.0,
@@ -128,6 +132,10 @@ impl Parts {
             }
             self.waiting.retain(|Reverse((_, waiting))| *waiting != part);
         }
+    }
+
+    pub fn get(&self, part: u32) -> Option<&Part> {
+        self.parts.get(part as usize)
     }
 
     pub fn get_mut(&mut self, part: u32) -> Option<&mut Part> {

@@ -115,6 +115,7 @@ impl Served<'_> {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            newest: Time::ZERO,
             flight: None,
             followed: None,
             late_since: None,
@@ -194,13 +195,13 @@ impl Served<'_> {
         let beside = if uploads { host.clock.mean() } else { Duration::ZERO };
         aggregate.window.set_beside(beside + aggregate.parts.beyond());
         let is_late = member.is_overtaken();
-        if feedback.lost && !is_late {
+        if feedback.lost {
             aggregate.on_loss_found(now);
         }
         let lost = sender.bytes_lost() - member.lost;
         member.lost += lost;
         // An outage loses all that was on its way; but where others are busy, it may be that their windows leave no room.
-        if lost > 0 && !is_late && (!aggregate.is_stalled() || aggregate.window.has_others()) {
+        if lost > 0 && (!aggregate.is_stalled() || aggregate.window.has_others()) {
             aggregate.window.on_lost_bytes(lost);
         }
         if feedback.acknowledgments > 0 {
@@ -212,6 +213,7 @@ impl Served<'_> {
             member.unanswered = None;
             member.silence = None;
         }
+        member.newest = feedback.newest.map_or(member.newest, |newest| newest.max(member.newest));
         aggregate.follow(now, slot, member, (feedback.delivered, sender.undelivered()));
         aggregate.count(now, member, sender);
         let backlog = sender.has_backlog() && member.silence.is_none();

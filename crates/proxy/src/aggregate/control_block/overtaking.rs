@@ -1,7 +1,7 @@
 //! What is in flight and not on the link: its peer has it and says so late, has it wait in a network of its own, or means harm. It would fill the window
 //! that all share.
 //!
-//! On one way, what was sent first arrives first, however long the queue is. So when others' peers have acknowledged what was sent after a look at a
+//! On one way, what was sent first arrives first, however long the queue is. So when other peers at the host have acknowledged what was sent after a look at a
 //! connection, what it had sent before is not on the link any more: it takes no place in the window, and when it is acknowledged after all, that says
 //! nothing of the link. If it is most of what the connection had sent, look after look, its peer is slower than the link: it is served beside the window,
 //! and until the next look may have in flight twice what was delivered since the last one, as in slow start.
@@ -18,6 +18,8 @@ const REORDERING: u32 = 4;
 const LEAST_REORDERING: Duration = Duration::from_millis(5);
 /// A peer is slow that was late at all looks for so long: others may only be in a shorter queue of the same link.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// So many segments for each connection are little.
+const CROWDED: u64 = 8;
 /// A slow peer has this many segments on their way at least (RFC 6928).
 const LEAST: u64 = 10;
 /// A peer is slow no more that was not at so many looks, one after the other.
@@ -27,19 +29,18 @@ const DELAYED: u64 = 2;
 /// After so long it is taken for one as others.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
-/// The connections that have something in flight, and who was answered last.
+/// The connections that have something in flight: who is to be looked at, with its serial number and since when it waits for that, the longest first.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
-    /// Who is to be looked at, with its serial number and since when it waits for that: the longest first.
-    waiting: VecDeque<(Time, u32, u64)>,
-    /// When the newest of what was delivered was sent, of two connections.
-    newest: [Option<(Time, u32)>; 2],
-}
+pub(super) struct Followed(VecDeque<(Time, u32, u64)>);
 
-impl Followed {
+/// When the newest of what was delivered to a host was sent, of two connections. Hosts of one group may be in different queues.
+#[derive(Debug, Default)]
+pub(crate) struct Delivered([Option<(Time, u32)>; 2]);
+
+impl Delivered {
     /// Something was delivered of the connection in `slot`, that was sent at `sent`.
-    pub fn on_delivered(&mut self, slot: u32, sent: Time) {
-        let [first, second] = &mut self.newest;
+    pub(super) fn on_delivered(&mut self, slot: u32, sent: Time) {
+        let Delivered([first, second]) = self;
         match first {
             Some((newest, of)) if *of == slot => *newest = sent.max(*newest),
             Some((newest, _)) if *newest >= sent => {
@@ -47,13 +48,13 @@ impl Followed {
                     *second = Some((sent, slot));
                 }
             }
-            _ => self.newest = [Some((sent, slot)), *first],
+            _ => self.0 = [Some((sent, slot)), *first],
         }
     }
 
     /// When the newest was sent of what was delivered of others.
     fn newest_but_of(&self, slot: u32) -> Option<Time> {
-        self.newest.iter().flatten().find(|(_, of)| *of != slot).map(|(sent, _)| *sent)
+        self.0.iter().flatten().find(|(_, of)| *of != slot).map(|(sent, _)| *sent)
     }
 }
 
@@ -72,28 +73,31 @@ impl Aggregate {
         };
         if member.flight.is_some() && member.followed.is_none() {
             member.followed = Some(now);
-            self.followed.waiting.push_back((now, slot, member.serial));
+            self.followed.0.push_back((now, slot, member.serial));
         }
     }
 
     /// By how much what was sent first may arrive later.
     fn reordered(&self) -> Duration {
-        let part = self.rtt.min_rtt().unwrap_or_default() / REORDERING;
-        part.max(LEAST_REORDERING) + self.parts.reach() + self.late
+        (self.rtt.min_rtt().unwrap_or_default() / REORDERING).max(LEAST_REORDERING) + self.late
     }
 
-    /// Whether what the connection in `slot` sent then has waited elsewhere than on the link: others' deliveries have overtaken it by more than is
-    /// reordered.
-    pub(super) fn is_behind(&self, slot: u32, sent: Time) -> bool {
-        let reordered = self.reordered();
-        self.followed.newest_but_of(slot).is_some_and(|newest| sent + reordered < newest)
+    /// When the newest was sent of what was delivered to the host with this part, of others than the connection in `slot`.
+    fn newest_but_of(&self, (slot, part): (u32, u32)) -> Option<Time> {
+        self.parts.get(part)?.delivered.newest_but_of(slot)
+    }
+
+    /// Whether what the connection in `slot` of the host with this part sent then has waited elsewhere than on the link: others' deliveries have
+    /// overtaken it by more than is reordered.
+    pub(super) fn is_behind(&self, whose: (u32, u32), sent: Time) -> bool {
+        self.newest_but_of(whose).is_some_and(|newest| sent + self.reordered() < newest)
     }
 
     /// The slot and the serial number of a connection that is to be looked at, and since when it waits for that.
     pub fn next_followed(&mut self, now: Time) -> Option<(Time, u32, u64)> {
         // By the shortest round trip: the smoothed one may be what slow peers make it.
         let pause = self.rtt.min_rtt().unwrap_or_default() + self.reordered();
-        self.followed.waiting.pop_front_if(|(since, ..)| *since + pause <= now)
+        self.followed.0.pop_front_if(|(since, ..)| *since + pause <= now)
     }
 
     /// Looks what others' deliveries have overtaken of a connection that waits for that since then.
@@ -104,7 +108,11 @@ impl Aggregate {
         member.followed = None;
         let (Some(flight), Some(sender)) = (member.flight, flow.managed_sender()) else { return };
         let not_yet = sender.undelivered();
-        if self.followed.newest_but_of(slot).is_some_and(|sent| sent > flight.since) {
+        if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since)
+            && !self.is_crowded()
+        {
+            // What it lacks itself before what was delivered of it is lost, and not late.
+            let flight = if member.newest > flight.since { Flight { left: 0, ..flight } } else { flight };
             self.judge(now, member, flight);
             member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
             let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
@@ -112,6 +120,12 @@ impl Aggregate {
             self.count(now, member, sender);
         }
         self.follow(now, slot, member, (0, not_yet));
+    }
+
+    /// Whether hosts share a link of which each connection has so little that what was overtaken is probably lost.
+    fn is_crowded(&self) -> bool {
+        let little = CROWDED * u64::from(self.mss) * self.parts.active() as u64;
+        !self.is_of_one() && self.window() < little
     }
 
     /// Others' deliveries have overtaken what is left of this.
@@ -138,14 +152,14 @@ mod tests {
     #[test]
     fn the_newest_of_others_is_known_of_whomever() {
         let at = Time::from_millis;
-        let mut followed = Followed::default();
-        assert_eq!(followed.newest_but_of(1), None);
+        let mut delivered = Delivered::default();
+        assert_eq!(delivered.newest_but_of(1), None);
         for (slot, sent) in [(1, 10), (1, 30), (2, 20), (3, 15), (2, 25), (2, 22)] {
-            followed.on_delivered(slot, at(sent));
+            delivered.on_delivered(slot, at(sent));
         }
-        let newest = |followed: &Followed| [1, 2, 3].map(|slot| followed.newest_but_of(slot));
-        assert_eq!(newest(&followed), [25, 30, 30].map(|sent| Some(at(sent))));
-        followed.on_delivered(3, at(40));
-        assert_eq!(newest(&followed), [40, 40, 30].map(|sent| Some(at(sent))));
+        let newest = |delivered: &Delivered| [1, 2, 3].map(|slot| delivered.newest_but_of(slot));
+        assert_eq!(newest(&delivered), [25, 30, 30].map(|sent| Some(at(sent))));
+        delivered.on_delivered(3, at(40));
+        assert_eq!(newest(&delivered), [40, 40, 30].map(|sent| Some(at(sent))));
     }
 }
