@@ -11,7 +11,7 @@ fn a_device_on_a_slow_network_leaves_the_line_to_the_others_of_its_address() {
     // By the rate of the line: how long files took, and how many there were, by case.
     let mut seen = std::collections::BTreeMap::<String, Vec<(String, f64, usize)>>::new();
     for point in study.points() {
-        let scenario = study.scenario(&point).expect("it was checked");
+        let scenario = study.scenario(point).expect("it was checked");
         let outcome =
             simulate(&scenario, seed, Recording::default()).unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);

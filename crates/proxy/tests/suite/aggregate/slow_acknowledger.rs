@@ -203,7 +203,7 @@ impl World {
                 end.free_at = end.free_at.max(now);
                 let waiting = rate.bytes_in(end.free_at.saturating_since(now)).0;
                 if waiting + u64::from(len) <= queue {
-                    end.free_at = end.free_at + rate.time_to_send(Bytes(u64::from(len) + 52));
+                    end.free_at += rate.time_to_send(Bytes(u64::from(len) + 52));
                     let has_at = end.free_at;
                     self.at(has_at, Event::Has(port, at, len, stamp));
                 }
