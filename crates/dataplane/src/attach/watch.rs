@@ -26,6 +26,8 @@ const FIRST_ANSWERS: usize = 128;
 const WAITING: usize = 16_384;
 /// So many questions of one access interface are answered at once, before others have their turn.
 const AT_ONCE: usize = 32;
+/// After so many, it rests.
+const REST: Duration = Duration::from_millis(1);
 /// All answers are asked for again so often at most, and in a tenth of the time at most.
 const LOOKS: Duration = Duration::from_millis(10);
 
@@ -221,8 +223,11 @@ impl Watch {
                 let _ = self.look();
                 self.next_look = Instant::now() + LOOKS.max(9 * begun.elapsed());
             }
-            for place in 0..self.access.len() {
-                self.learn_some(place);
+            let are_many =
+                (0..self.access.len()).fold(false, |are_many, place| self.learn_some(place) | are_many);
+            if are_many {
+                // Somebody asks without end, perhaps: this thread is not there for him alone.
+                std::thread::sleep(REST);
             }
         }
     }
@@ -258,14 +263,14 @@ impl Watch {
         self.told.answer(place, self.answers.iter().flat_map(Answers::all));
     }
 
-    /// Has the answers to some of what is asked at an access interface.
-    fn learn_some(&mut self, place: usize) {
+    /// Has the answers to some of what is asked at an access interface; whether there may be more.
+    fn learn_some(&mut self, place: usize) -> bool {
         let mut changed = BTreeSet::new();
-        for _ in 0..AT_ONCE {
-            let Some(question) = self.told.question(place) else { break };
-            changed.extend(self.learn(question));
-        }
+        let questions: Vec<_> = std::iter::from_fn(|| self.told.question(place)).take(AT_ONCE).collect();
+        let are_many = questions.len() == AT_ONCE;
+        questions.into_iter().for_each(|question| changed.extend(self.learn(question)));
         changed.into_iter().for_each(|place| self.answer(place));
+        are_many
     }
 
     /// Has the answer to a question, and says about which access interfaces there is something new. Where the host was before is asked for, too: it
@@ -283,8 +288,8 @@ impl Watch {
                 continue;
             }
             let Some(answer) = ask(&self.netlink, &self.access, &question) else { continue };
-            // Who is where it is expected is remembered with its next packet, and not asked about again.
-            let forgotten = if is_first && answer == Answer::At {
+            // Who is where it is expected is remembered with its next packet, and not asked about again. Of who is not, anybody can make up many.
+            let forgotten = if is_first {
                 keep(&mut answers.of_first, FIRST_ANSWERS, (question, answer))
             } else {
                 keep(&mut answers.of_doubt, share, (question, answer))

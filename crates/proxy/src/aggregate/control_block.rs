@@ -7,7 +7,7 @@ mod tail_probe;
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
 use super::part::Parts;
-use super::skipack::{SkipackLog, Skipped};
+use super::skipack::{DELAYED_ACK, SkipackLog, Skipped};
 use super::stride::Turn;
 use super::window::SharedWindow;
 use super::window_share::{Situation, moved};
@@ -70,6 +70,8 @@ pub(crate) struct Answering {
     pub part: u32,
     /// Of what others' deliveries have overtaken: it is no measure of the link.
     pub is_late: bool,
+    /// Nobody else has answered for a while: the timer has to go by this one.
+    pub is_alone: bool,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -111,7 +113,7 @@ pub(crate) struct Aggregate {
     look_at: Option<Time>,
     /// When the last acknowledgment came.
     fed_at: Time,
-    /// When a connection last sent something in its turn.
+    /// When something last left in its turn.
     sent_at: Time,
     /// What the bottleneck is known to carry, IP headers counted.
     most: Option<BitRate>,
@@ -388,10 +390,10 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, is_late } = from;
+        let Answering { slot, part, is_late, is_alone } = from;
         let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
         let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
-        if let Some(rtt) = trip.filter(|_| is_of_link) {
+        if let Some(rtt) = trip.filter(|_| is_of_link || is_alone) {
             self.rtt.on_sample(now, rtt);
         }
         let trip = trip.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
@@ -409,6 +411,9 @@ impl Aggregate {
             if let Some(part) = self.parts.get_mut(part) {
                 part.delivered.on_delivered(slot, sent_at);
             }
+        }
+        if is_late {
+            self.window.on_late_delivery(self.mss, feedback.delivered);
         }
         if let Some(sent_at) = feedback.newest.filter(|_| !is_late) {
             let before = self.under_way() + feedback.delivered;
@@ -542,6 +547,7 @@ impl Aggregate {
         if bytes == 0 {
             return;
         }
+        self.sent_at = now;
         self.window.on_send(now, self.under_way());
         self.unsplit.on_send(now, bytes);
         self.pacer.on_send(now, self.payload_of(bytes));
@@ -632,6 +638,12 @@ impl Aggregate {
     pub fn next_skipped(&mut self, now: Time) -> Option<Skipped> {
         // What arrives late was not sent late: nothing is missed before what waited has been looked at.
         self.log.pop_lost(now, self.rack_rtt()? + self.late)
+    }
+
+    /// Whether an entry of the log is to be kept for a connection: one is enough, and one that is long overdue is gone.
+    pub fn is_to_be_kept(&self, now: Time, member: &Member) -> bool {
+        let overdue = 2 * (self.rack_rtt().unwrap_or_default() + DELAYED_ACK + self.late);
+        member.kept_at.is_none_or(|at| now.saturating_since(at) > overdue)
     }
 
     /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections), and what the farthest host may be

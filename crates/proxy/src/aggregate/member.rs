@@ -9,6 +9,8 @@ use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::{Blank, Time, keeps};
 
+/// After so long without others to compare with, the round trips of a slow peer are the only ones.
+const LONELY: Duration = Duration::from_secs(1);
 /// The serial number of a turn that is a probe.
 pub(super) const PROBE: u64 = u64::MAX;
 
@@ -88,6 +90,8 @@ pub(crate) struct Member {
     pub(super) flight: Option<Flight>,
     /// Since when it waits to be looked at: whether others' deliveries have overtaken it.
     pub(super) followed: Option<Time>,
+    /// Since when one entry of the transmission log waits to be looked at again.
+    pub kept_at: Option<Time>,
     /// Since when most of what it had in flight was overtaken, look after look.
     pub(super) late_since: Option<Time>,
     pub(super) slow: Option<SlowPeer>,
@@ -151,6 +155,7 @@ impl Blank for Member {
             newest: Time::ZERO,
             flight: None,
             followed: None,
+            kept_at: None,
             late_since: None,
             slow: None,
             source: None,
@@ -204,6 +209,11 @@ impl Member {
         self.slow.is_some()
     }
 
+    /// Whether it is slow, and nobody was there to compare with for a while.
+    pub fn is_slow_alone(&self, now: Time) -> bool {
+        self.slow.is_some_and(|slow| now.saturating_since(slow.at) >= LONELY)
+    }
+
     /// What its sender is to be offered at most, where its peer is slow.
     pub fn enough(&self) -> u64 {
         self.slow.map_or(u64::MAX, |slow| (2 * slow.limit).max(FIRST_WINDOW))
@@ -214,7 +224,7 @@ impl Member {
         if turn.serial == PROBE {
             return u64::MAX;
         }
-        self.slow.map_or(window, |slow| slow.limit).saturating_sub(self.in_flight)
+        self.slow.map_or(window, |slow| slow.limit.min(window)).saturating_sub(self.in_flight)
     }
 
     /// It does not use its turn. It waits for the next one when something of what it has in flight is acknowledged.

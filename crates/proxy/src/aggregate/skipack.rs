@@ -17,7 +17,7 @@ const REORDERING: u32 = 4;
 /// The longest that a peer is expected to delay an acknowledgment (RFC 8985 §7.2, WCDelAckT). On GPRS three
 /// segments take longer than that; on faster links, a segment alone would be taken for lost while its
 /// acknowledgment is only delayed. Two that arrive are acknowledged at once.
-const DELAYED_ACK: Duration = Duration::from_millis(200);
+pub(super) const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// What was sent and is not known to be settled, in the order of sending.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct SkipackLog {
     sent: VecDeque<(Time, u32)>,
     /// Of these the acknowledgments may still come.
     kept: VecDeque<(Time, u32)>,
+    /// Of these they come by other round trips than the link's: since when each waits to be looked at again.
+    again: VecDeque<(Time, u32)>,
     /// When the newest things were sent that acknowledgments delivered, newest first.
     newest: [Option<Time>; SKIPS],
 }
@@ -42,6 +44,11 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
+    /// Whether it was kept at this time.
+    pub fn was_kept_at(&self, time: Option<Time>) -> bool {
+        time == Some(self.sent)
+    }
+
     /// Lost is only what was sent longer ago than this connection's own round trips take.
     pub fn wait_for(&mut self, now: Time, rtt: &RttEstimator) {
         let own = rtt.srtt().max(rtt.latest()).unwrap_or_default();
@@ -93,7 +100,8 @@ impl SkipackLog {
             let (sent, slot) = log.pop_front_if(|(sent, _)| *sent < before)?;
             Some(Skipped { slot, before, is_overdue, sent })
         };
-        let kept = overdue.and_then(|before| of(&mut self.kept, before, true));
+        let again = overdue.and_then(|before| of(&mut self.again, before, true));
+        let kept = again.or_else(|| overdue.and_then(|before| of(&mut self.kept, before, true)));
         kept.or_else(|| {
             let before = skipped?;
             let is_overdue = |sent: Time| overdue.is_some_and(|overdue| sent < overdue);
@@ -110,7 +118,7 @@ impl SkipackLog {
 
     /// The same, as if it had been sent now: it is looked at again as long after.
     pub fn keep_from(&mut self, now: Time, skipped: Skipped) {
-        self.kept.push_back((now, skipped.slot));
+        self.again.push_back((now, skipped.slot));
     }
 
     /// When something more will be lost if nothing else happens.
@@ -119,7 +127,8 @@ impl SkipackLog {
         let of = |log: &VecDeque<(Time, u32)>, wait| {
             log.front().filter(|(sent, _)| *sent < skipped).map(|(sent, _)| *sent + wait)
         };
-        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, rtt + DELAYED_ACK)];
+        let late = rtt + DELAYED_ACK;
+        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, late), of(&self.again, late)];
         all.into_iter().flatten().min()
     }
 

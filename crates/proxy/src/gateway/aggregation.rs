@@ -137,11 +137,15 @@ impl Gateway {
                 continue;
             };
             let Some(sender) = flow.managed_sender_mut() else { continue };
+            if skipped.was_kept_at(member.kept_at) {
+                member.kept_at = None;
+            }
             if member.is_overtaken() {
                 // It is not on the link any more, and its peer may have it. Its own round trips say when it does not.
                 skipped.wait_for(now, sender.rtt());
                 if matches!(sender.sent_before(skipped.before), SentBefore::Nothing) {
-                    if sender.in_flight() > 0 {
+                    if sender.in_flight() > 0 && served.aggregate.is_to_be_kept(now, member) {
+                        member.kept_at = Some(now);
                         served.aggregate.log.keep_from(now, skipped);
                     }
                     continue;

@@ -35,11 +35,6 @@ impl Sender {
         }
     }
 
-    /// Bytes in flight that were last sent before this time; no more than `most` are counted.
-    pub fn in_flight_before(&mut self, before: Time, most: u64) -> u64 {
-        self.board.in_flight_before(before, most).min(most)
-    }
-
     /// Whether there is something to send, be it new or lost. It may be that the peer has no room for it.
     pub fn has_backlog(&self) -> bool {
         self.board.lost() > 0 || self.snd.nxt < self.end()
