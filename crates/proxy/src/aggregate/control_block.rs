@@ -70,8 +70,6 @@ pub(crate) struct Answering {
     pub part: u32,
     /// Of what others' deliveries have overtaken: it is no measure of the link.
     pub is_late: bool,
-    /// Nobody else has answered for a while: the timer has to go by this one.
-    pub is_alone: bool,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -113,7 +111,7 @@ pub(crate) struct Aggregate {
     look_at: Option<Time>,
     /// When the last acknowledgment came.
     fed_at: Time,
-    /// When something last left in its turn.
+    /// When a connection last sent something in its turn.
     sent_at: Time,
     /// What the bottleneck is known to carry, IP headers counted.
     most: Option<BitRate>,
@@ -390,10 +388,10 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, is_late, is_alone } = from;
+        let Answering { slot, part, is_late } = from;
         let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
         let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
-        if let Some(rtt) = trip.filter(|_| is_of_link || is_alone) {
+        if let Some(rtt) = trip.filter(|_| is_of_link) {
             self.rtt.on_sample(now, rtt);
         }
         let trip = trip.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
@@ -411,9 +409,6 @@ impl Aggregate {
             if let Some(part) = self.parts.get_mut(part) {
                 part.delivered.on_delivered(slot, sent_at);
             }
-        }
-        if is_late {
-            self.window.on_late_delivery(self.mss, feedback.delivered);
         }
         if let Some(sent_at) = feedback.newest.filter(|_| !is_late) {
             let before = self.under_way() + feedback.delivered;

@@ -9,8 +9,6 @@ use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::{Blank, Time, keeps};
 
-/// After so long without others to compare with, the round trips of a slow peer are the only ones.
-const LONELY: Duration = Duration::from_secs(1);
 /// The serial number of a turn that is a probe.
 pub(super) const PROBE: u64 = u64::MAX;
 
@@ -207,11 +205,6 @@ impl Member {
     /// Whether its own peer is slower than the link.
     pub fn is_slow(&self) -> bool {
         self.slow.is_some()
-    }
-
-    /// Whether it is slow, and nobody was there to compare with for a while.
-    pub fn is_slow_alone(&self, now: Time) -> bool {
-        self.slow.is_some_and(|slow| now.saturating_since(slow.at) >= LONELY)
     }
 
     /// What its sender is to be offered at most, where its peer is slow.

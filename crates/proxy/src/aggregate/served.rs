@@ -221,8 +221,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            let is_alone = member.is_slow_alone(now);
-            let from = Answering { slot, part: member.part, is_late, is_alone };
+            let from = Answering { slot, part: member.part, is_late };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)

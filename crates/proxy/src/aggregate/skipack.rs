@@ -25,8 +25,6 @@ pub(crate) struct SkipackLog {
     sent: VecDeque<(Time, u32)>,
     /// Of these the acknowledgments may still come.
     kept: VecDeque<(Time, u32)>,
-    /// Of these they come by other round trips than the link's: since when each waits to be looked at again.
-    again: VecDeque<(Time, u32)>,
     /// When the newest things were sent that acknowledgments delivered, newest first.
     newest: [Option<Time>; SKIPS],
 }
@@ -100,8 +98,7 @@ impl SkipackLog {
             let (sent, slot) = log.pop_front_if(|(sent, _)| *sent < before)?;
             Some(Skipped { slot, before, is_overdue, sent })
         };
-        let again = overdue.and_then(|before| of(&mut self.again, before, true));
-        let kept = again.or_else(|| overdue.and_then(|before| of(&mut self.kept, before, true)));
+        let kept = overdue.and_then(|before| of(&mut self.kept, before, true));
         kept.or_else(|| {
             let before = skipped?;
             let is_overdue = |sent: Time| overdue.is_some_and(|overdue| sent < overdue);
@@ -118,7 +115,7 @@ impl SkipackLog {
 
     /// The same, as if it had been sent now: it is looked at again as long after.
     pub fn keep_from(&mut self, now: Time, skipped: Skipped) {
-        self.again.push_back((now, skipped.slot));
+        self.kept.push_back((now, skipped.slot));
     }
 
     /// When something more will be lost if nothing else happens.
@@ -127,8 +124,7 @@ impl SkipackLog {
         let of = |log: &VecDeque<(Time, u32)>, wait| {
             log.front().filter(|(sent, _)| *sent < skipped).map(|(sent, _)| *sent + wait)
         };
-        let late = rtt + DELAYED_ACK;
-        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, late), of(&self.again, late)];
+        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, rtt + DELAYED_ACK)];
         all.into_iter().flatten().min()
     }
 

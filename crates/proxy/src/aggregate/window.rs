@@ -285,13 +285,6 @@ impl SharedWindow {
         }
     }
 
-    /// Something was delivered that others' deliveries had overtaken: beside losses it counts, and measures nothing.
-    pub fn on_late_delivery(&mut self, mss: u32, bytes: u64) {
-        let window = self.get(mss);
-        self.of_outage.on_delivery(bytes);
-        self.losses.on_delivery(bytes, window, mss);
-    }
-
     /// Something was delivered, with segments of `mss` bytes, of `in_flight` bytes that were on their way.
     pub fn on_delivery(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
         let window = self.get(mss);

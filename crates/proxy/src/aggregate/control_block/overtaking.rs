@@ -19,7 +19,7 @@ const LEAST_REORDERING: Duration = Duration::from_millis(5);
 /// A peer is slow that was late at all looks for so long: others may only be in a shorter queue of the same link.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// So many segments for each connection are little.
-const CROWDED: u64 = 16;
+const CROWDED: u64 = 8;
 /// A slow peer has this many segments on their way at least (RFC 6928).
 const LEAST: u64 = 10;
 /// A peer is slow no more that was not at so many looks, one after the other.
@@ -28,8 +28,6 @@ const ON_TIME: u8 = 3;
 const DELAYED: u64 = 2;
 /// After so long it is taken for one as others.
 const FORGOTTEN: Duration = Duration::from_secs(1);
-/// After so long without others to compare with, too.
-const ALONE: Duration = Duration::from_secs(10);
 
 /// The connections that have something in flight: who is to be looked at, with its serial number and since when it waits for that, the longest first.
 #[derive(Debug, Default)]
@@ -103,37 +101,24 @@ impl Aggregate {
     }
 
     /// Looks what others' deliveries have overtaken of a connection that waits for that since then.
-    pub fn look_at(
-        &mut self,
-        now: Time,
-        (since, slot): (Time, u32),
-        member: &mut Member,
-        flow: &mut SplitFlow,
-    ) {
+    pub fn look_at(&mut self, now: Time, (since, slot): (Time, u32), member: &mut Member, flow: &SplitFlow) {
         if member.followed != Some(since) {
             return;
         }
         member.followed = None;
         let (Some(flight), Some(sender)) = (member.flight, flow.managed_sender()) else { return };
         let not_yet = sender.undelivered();
-        let next = Flight { since: now, bytes: not_yet, left: not_yet };
-        if self.is_crowded() {
-            member.slow = None;
-        } else if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since) {
+        if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since)
+            && !self.is_crowded()
+        {
             // What it lacks itself before what was delivered of it is lost, and not late.
             let flight = if member.newest > flight.since { Flight { left: 0, ..flight } } else { flight };
             self.judge(now, member, flight);
-            member.flight = Some(next);
+            member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
             let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
             moved(&mut self.overtaken, &mut member.overtaken, overtaken);
-        } else if flight.left == 0 {
-            // Nobody else is there to compare with: it may have more, and after a while it is one as others.
-            member.flight = Some(next);
-            let limit = (2 * flight.bytes + LEAST * u64::from(self.mss)).min(self.window());
-            let slow = member.slow.filter(|slow| now.saturating_since(slow.at) < ALONE);
-            member.slow = slow.map(|slow| SlowPeer { limit: limit.max(slow.limit), ..slow });
+            self.count(now, member, sender);
         }
-        self.count(now, member, sender);
         self.follow(now, slot, member, (0, not_yet));
     }
 
