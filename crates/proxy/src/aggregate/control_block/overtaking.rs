@@ -28,6 +28,8 @@ const ON_TIME: u8 = 3;
 const DELAYED: u64 = 2;
 /// After so long it is taken for one as others.
 const FORGOTTEN: Duration = Duration::from_secs(1);
+/// After so long at no look, too.
+const ALONE: Duration = Duration::from_secs(10);
 
 /// The connections that have something in flight: who is to be looked at, with its serial number and since when it waits for that, the longest first.
 #[derive(Debug, Default)]
@@ -117,6 +119,10 @@ impl Aggregate {
             member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
             let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
             moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+            self.count(now, member, sender);
+        } else if member.slow.is_some_and(|slow| now.saturating_since(slow.at) >= ALONE) {
+            // Nobody else is there to compare with.
+            member.slow = None;
             self.count(now, member, sender);
         }
         self.follow(now, slot, member, (0, not_yet));
