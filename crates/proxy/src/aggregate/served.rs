@@ -2,7 +2,7 @@
 use super::config::INTERACTIVE;
 use super::control_block::{Aggregate, Answering};
 use super::member::{Member, PROBE};
-use super::memory::{Account, Promise};
+use super::memory::Promise;
 use super::stride::{Turn, advance};
 use super::uplink::{Counted, Uplink};
 use super::window_share::{Progress, SlidingRate, WindowShare};
@@ -10,9 +10,9 @@ use crate::SplitFlow;
 use crate::access_side::Host;
 use core::net::IpAddr;
 use core::time::Duration;
-use shorthaul_congestion::{ArrivalDelay, Trip};
+use shorthaul_congestion::Trip;
 use shorthaul_tcp::Sender;
-use shorthaul_types::{Time, keeps};
+use shorthaul_types::{Blank as _, Time, keeps};
 
 /// Of what a connection is offered without using it, at most this counts as promised: what servers are offered at first,
 /// mostly.
@@ -93,36 +93,15 @@ impl Served<'_> {
             part,
             place,
             serial: joining.serial,
-            in_flight: 0,
-            overtaken: 0,
-            queued: 0,
-            to: Account::default(),
-            from: Account::default(),
             first_edge: flow.managed_edge(),
-            offered_more: false,
-            halted: false,
             received: flow.managed_received(),
-            waiting: false,
-            active: false,
-            talking: false,
             active_at: now,
-            pass: 0,
             tickets: 1,
             interactive: self.aggregate.config.interactive.0,
             lost: flow.managed_sender().map_or(0, Sender::bytes_lost),
             rate: SlidingRate::new(now),
             share: WindowShare::new(now, mss, FIRST_WINDOW, &situation),
-            unanswered: None,
-            probed_at: Time::ZERO,
-            silence: None,
-            newest: Time::ZERO,
-            flight: None,
-            followed: None,
-            kept_at: None,
-            late_since: None,
-            slow: None,
-            source: None,
-            arrivals: ArrivalDelay::default(),
+            ..Member::blank()
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct SkipackLog {
     sent: VecDeque<(Time, u32)>,
     /// Of these the acknowledgments may still come.
     kept: VecDeque<(Time, u32)>,
+    /// These are looked at again, as if they had been sent at that time.
+    again: VecDeque<(Time, u32)>,
     /// When the newest things were sent that acknowledgments delivered, newest first.
     newest: [Option<Time>; SKIPS],
 }
@@ -98,7 +100,9 @@ impl SkipackLog {
             let (sent, slot) = log.pop_front_if(|(sent, _)| *sent < before)?;
             Some(Skipped { slot, before, is_overdue, sent })
         };
-        let kept = overdue.and_then(|before| of(&mut self.kept, before, true));
+        let kept = overdue.and_then(|before| {
+            of(&mut self.kept, before, true).or_else(|| of(&mut self.again, before, true))
+        });
         kept.or_else(|| {
             let before = skipped?;
             let is_overdue = |sent: Time| overdue.is_some_and(|overdue| sent < overdue);
@@ -115,7 +119,7 @@ impl SkipackLog {
 
     /// The same, as if it had been sent now: it is looked at again as long after.
     pub fn keep_from(&mut self, now: Time, skipped: Skipped) {
-        self.kept.push_back((now, skipped.slot));
+        self.again.push_back((now, skipped.slot));
     }
 
     /// When something more will be lost if nothing else happens.
@@ -124,7 +128,8 @@ impl SkipackLog {
         let of = |log: &VecDeque<(Time, u32)>, wait| {
             log.front().filter(|(sent, _)| *sent < skipped).map(|(sent, _)| *sent + wait)
         };
-        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, rtt + DELAYED_ACK)];
+        let delayed = rtt + DELAYED_ACK;
+        let all = [of(&self.sent, rtt + rtt / REORDERING), of(&self.kept, delayed), of(&self.again, delayed)];
         all.into_iter().flatten().min()
     }
 
@@ -132,6 +137,7 @@ impl SkipackLog {
     pub fn clear(&mut self) {
         self.sent.clear();
         self.kept.clear();
+        self.again.clear();
     }
 }
 

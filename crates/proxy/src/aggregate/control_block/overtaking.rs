@@ -95,10 +95,14 @@ impl Aggregate {
         self.newest_but_of(whose).is_some_and(|newest| sent + self.reordered() < newest)
     }
 
+    /// How long a connection waits to be looked at. By the shortest round trip: the smoothed one may be what slow peers make it.
+    fn pause(&self) -> Duration {
+        self.rtt.min_rtt().unwrap_or_default() + self.reordered()
+    }
+
     /// The slot and the serial number of a connection that is to be looked at, and since when it waits for that.
     pub fn next_followed(&mut self, now: Time) -> Option<(Time, u32, u64)> {
-        // By the shortest round trip: the smoothed one may be what slow peers make it.
-        let pause = self.rtt.min_rtt().unwrap_or_default() + self.reordered();
+        let pause = self.pause();
         self.followed.0.pop_front_if(|(since, ..)| *since + pause <= now)
     }
 
@@ -120,9 +124,17 @@ impl Aggregate {
             let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
             moved(&mut self.overtaken, &mut member.overtaken, overtaken);
             self.count(now, member, sender);
-        } else if member.slow.is_some_and(|slow| now.saturating_since(slow.at) >= ALONE) {
-            // Nobody else is there to compare with.
-            member.slow = None;
+        } else if let Some(slow) = member.slow {
+            // Nobody else is there to compare with: it is not slow if all arrives within the shortest round trip, or after a while.
+            let at_first_look = now.saturating_since(flight.since) < 2 * self.pause();
+            if now.saturating_since(slow.at) >= ALONE {
+                member.slow = None;
+            } else if flight.left == 0 && at_first_look {
+                self.judge(now, member, flight);
+            }
+            if flight.left == 0 {
+                member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
+            }
             self.count(now, member, sender);
         }
         self.follow(now, slot, member, (0, not_yet));
