@@ -36,6 +36,11 @@ const LEAST_STARVED: Duration = Duration::from_millis(50);
 /// A bottleneck of which nothing was acknowledged for this long is not measured.
 const MEASURED: Duration = Duration::from_secs(1);
 
+/// For so long nobody needs to be asked who is farther away.
+const CLEAN: Duration = Duration::from_millis(200);
+/// So many segments of what is late count at once (RFC 6928).
+const LATE_AT_ONCE: u64 = 10;
+
 /// Whoever is still farther away after so many drains is.
 const UNSURE: u8 = 8;
 
@@ -70,6 +75,8 @@ pub(crate) struct Answering {
     pub part: u32,
     /// Of what others' deliveries have overtaken: it is no measure of the link.
     pub is_late: bool,
+    /// How much longer than the link it takes.
+    pub extra: Duration,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -111,6 +118,8 @@ pub(crate) struct Aggregate {
     look_at: Option<Time>,
     /// When the last acknowledgment came.
     fed_at: Time,
+    /// When a connection last measured a round trip that is no farther away than the others.
+    clean_at: Time,
     /// When a connection last sent something in its turn.
     sent_at: Time,
     /// What the bottleneck is known to carry, IP headers counted.
@@ -158,6 +167,7 @@ impl Aggregate {
             unsplit: UnderWay::default(),
             look_at: None,
             fed_at: Time::ZERO,
+            clean_at: Time::ZERO,
             sent_at: Time::ZERO,
             most: None,
             since: now,
@@ -306,10 +316,7 @@ impl Aggregate {
     pub fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
         let counts = u64::from(member.silence.is_none());
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
-        // What is sent again is on the link.
-        let most = if member.slow.is_some() { member.in_flight } else { member.overtaken };
-        let overtaken = most.min(member.in_flight);
-        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+        self.count_overtaken(member, sender);
         // What the connection's own peer has no room for, or is too slow for, does not wait for the link.
         let waits = counts * u64::from(member.slow.is_none());
         self.set_queued(now, member, waits * sender.sendable());
@@ -388,9 +395,18 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, is_late } = from;
+        let Answering { slot, part, is_late, extra } = from;
         let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
-        let is_of_link = !is_late && !feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
+        let trip = trip.map(|rtt| rtt.saturating_sub(extra));
+        let is_behind = feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
+        let is_of_link = match extra.is_zero() {
+            true => !is_late && !is_behind,
+            // It may have a queue of its own: others that have none are asked first.
+            false => !is_behind && now.saturating_since(self.clean_at) > CLEAN,
+        };
+        if trip.is_some() && is_of_link && extra.is_zero() {
+            self.clean_at = now;
+        }
         if let Some(rtt) = trip.filter(|_| is_of_link) {
             self.rtt.on_sample(now, rtt);
         }
@@ -407,13 +423,16 @@ impl Aggregate {
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
             if let Some(part) = self.parts.get_mut(part) {
-                part.delivered.on_delivered(slot, sent_at);
+                part.delivered.on_delivered(now, slot, sent_at);
             }
         }
-        if let Some(sent_at) = feedback.newest.filter(|_| !is_late) {
-            let before = self.under_way() + feedback.delivered;
+        // What is late comes at any time, and is no sign of how fast the link is if much of it comes at once.
+        let most = if is_late { LATE_AT_ONCE * u64::from(self.mss) } else { u64::MAX };
+        let bytes = feedback.delivered.min(most);
+        if let Some(sent_at) = feedback.newest.filter(|_| !is_late || !extra.is_zero()) {
+            let before = self.under_way() + if is_late { 0 } else { bytes };
             let rtt = of_nearest.filter(|_| is_of_link);
-            let delivery = Delivery { now, bytes: feedback.delivered, sent_at, rtt };
+            let delivery = Delivery { now, bytes, sent_at, rtt };
             self.window.on_delivery(self.mss, delivery, before);
         }
         self.window.on_mark(now, feedback.marked && !is_late, self.rtt.srtt().unwrap_or_default());

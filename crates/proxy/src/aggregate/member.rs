@@ -9,6 +9,9 @@ use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::{Blank, Time, keeps};
 
+/// So often round trips have to be longer than others', one time after the other.
+const SURE: u8 = 8;
+
 /// The serial number of a turn that is a probe.
 pub(super) const PROBE: u64 = u64::MAX;
 
@@ -28,11 +31,23 @@ pub(super) struct Flight {
     pub left: u64,
 }
 
+/// By how much longer the round trips of a connection are than others' that share the link, whenever they are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lag {
+    /// On average.
+    pub mean: Duration,
+    /// How often it was so, one time after the other.
+    pub count: u8,
+}
+
 /// A connection's own peer is slower than the link: what it has in flight takes no place in the window, and is limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowPeer {
     /// What it may have in flight.
     pub limit: u64,
+    /// Since when its rate is measured, and what was delivered of it since.
+    pub since: Time,
+    pub delivered: u64,
     /// At so many looks, one after the other, it was not slow.
     pub on_time: u8,
     /// When it last was.
@@ -51,7 +66,7 @@ pub(crate) struct Member {
     /// Tells it from others that have its slot in the table at other times.
     pub serial: u64,
     pub(super) in_flight: u64,
-    /// Of that, what is not on the link any more: others' deliveries have overtaken it.
+    /// Of that, what is not on the link any more, as far as is known.
     pub(super) overtaken: u64,
     pub(super) queued: u64,
     /// Memory for what is sent to the host, and for what it sends.
@@ -86,6 +101,11 @@ pub(crate) struct Member {
     /// When the newest of what was delivered of it was sent.
     pub(super) newest: Time,
     pub(super) flight: Option<Flight>,
+    /// Of what is in flight, what others' deliveries have overtaken: it has passed the link.
+    pub(super) passed: u64,
+    pub(super) lag: Option<Lag>,
+    /// Of what is in flight, what is elsewhere than on the link, for its way is longer.
+    pub(super) elsewhere: u64,
     /// Since when it waits to be looked at: whether others' deliveries have overtaken it.
     pub(super) followed: Option<Time>,
     /// Since when one entry of the transmission log waits to be looked at again.
@@ -152,6 +172,9 @@ impl Blank for Member {
             silence: None,
             newest: Time::ZERO,
             flight: None,
+            passed: 0,
+            lag: None,
+            elsewhere: 0,
             followed: None,
             kept_at: None,
             late_since: None,
@@ -202,6 +225,11 @@ impl Member {
         self.overtaken > 0 || self.slow.is_some()
     }
 
+    /// By how much longer its round trips are than others', on average, if they always are.
+    pub fn surely_later(&self) -> Option<Duration> {
+        self.lag.filter(|lag| lag.count >= SURE).map(|lag| lag.mean)
+    }
+
     /// Whether its own peer is slower than the link.
     pub fn is_slow(&self) -> bool {
         self.slow.is_some()
@@ -212,12 +240,13 @@ impl Member {
         self.slow.map_or(u64::MAX, |slow| (2 * slow.limit).max(FIRST_WINDOW))
     }
 
-    /// How much more it may have in flight, when it is its turn: no more in all than this window.
+    /// How much more it may have in flight, when it is its turn: no more on the link than this window.
     pub fn left(&self, turn: &Turn, window: u64) -> u64 {
         if turn.serial == PROBE {
             return u64::MAX;
         }
-        self.slow.map_or(window, |slow| slow.limit.min(window)).saturating_sub(self.in_flight)
+        let most = window.saturating_add(self.elsewhere);
+        self.slow.map_or(most, |slow| slow.limit.min(most)).saturating_sub(self.in_flight)
     }
 
     /// It does not use its turn. It waits for the next one when something of what it has in flight is acknowledged.

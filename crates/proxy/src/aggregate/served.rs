@@ -194,13 +194,15 @@ impl Served<'_> {
             member.silence = None;
         }
         member.newest = feedback.newest.map_or(member.newest, |newest| newest.max(member.newest));
-        aggregate.follow(now, slot, member, (feedback.delivered, sender.undelivered()));
+        aggregate.compare(now, slot, member, &feedback);
+        let extra = aggregate.extra(member, sender);
+        aggregate.follow(now, slot, member, (feedback.delivered, sender));
         aggregate.count(now, member, sender);
         let backlog = sender.has_backlog() && member.silence.is_none();
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            let from = Answering { slot, part: member.part, is_late };
+            let from = Answering { slot, part: member.part, is_late, extra };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)

@@ -2,7 +2,7 @@
 //! how full the link is, how long its queue and how long pages take.
 use super::figures::mean_page;
 use super::runs::{Compared, Verdict};
-use super::whole_link::{BOTTLENECK, Link, LinkCell, OWN, Place, WARM_UP};
+use super::whole_link::{BOTTLENECK, DEVICE, Link, LinkCell, OWN, Place, QUICK, WARM_UP};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shorthaul_observe::{Outcome, Summary, jain_index};
@@ -68,6 +68,7 @@ impl Shares {
                     Some(rates.iter().filter(|(host, _)| host.starts_with("own")).map(|(_, rate)| rate).sum())
             }
             Link::Beside { .. } => (split, whole) = (Some(rate("split")), Some(rate("whole"))),
+            Link::Household { .. } => (split, own) = (Some(rate(QUICK)), Some(rate(DEVICE))),
         }
         let carried: f64 =
             rates.iter().filter(|(host, _)| !host.starts_with("own")).map(|(_, rate)| rate).sum();
@@ -151,6 +152,7 @@ impl<'a> JudgedLink<'a> {
         match self.cell.0 {
             Link::Shared { .. }
             | Link::BesideOwn { .. }
+            | Link::Household { .. }
             | Link::Beside { other: "cubic", at: Place::Host | Place::Neighbour } => QUEUE,
             Link::Beside { .. } => SAME_QUEUE,
         }

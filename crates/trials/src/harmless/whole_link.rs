@@ -19,6 +19,9 @@ const BESIDE_QUEUE: u64 = 60;
 const BESIDE_RATE: u64 = 20;
 /// The server whose flows are not split.
 const ANOTHER: &str = "another";
+/// Of a household, who is on the link itself, and whose network is another one.
+pub(super) const QUICK: &str = "quick";
+pub(super) const DEVICE: &str = "device";
 /// The link that is shared, from the gateway on.
 pub(super) const BOTTLENECK: &str = "hub>cell";
 /// What the names of links begin with that are queues of a host's own.
@@ -34,6 +37,43 @@ pub(super) enum Link {
     BesideOwn { rate: u64 },
     /// A download that is split, and one of another server that is not.
     Beside { other: &'static str, at: Place },
+    /// Devices behind one address: one on the link itself, which loads pages and from half of the time on downloads, too, and one with a network of
+    /// its own, which downloads all the time.
+    Household { device: Device, rate: u64 },
+}
+
+/// The network that a device of a household has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Device {
+    /// 1 Mbit/s, behind a queue of 0.8 s.
+    Slow,
+    /// As fast as the link, and 60 ms farther away.
+    Far,
+    /// A radio link: round trips grow by up to 20 ms under way, and one packet of a hundred is lost.
+    Lossy,
+}
+
+impl Device {
+    const ALL: [Device; 3] = [Device::Slow, Device::Far, Device::Lossy];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Device::Slow => "slow",
+            Device::Far => "far",
+            Device::Lossy => "lossy",
+        }
+    }
+
+    /// Its link, beside one of this rate.
+    fn link(self, rate: u64) -> String {
+        match self {
+            Device::Slow => "rate = \"1 Mbit/s\", delay = \"5 ms\", queue = \"100 kB\"".into(),
+            Device::Far => format!("rate = \"{rate} Mbit/s\", delay = \"30 ms\""),
+            Device::Lossy => format!(
+                "rate = \"{rate} Mbit/s\", delay = \"2 ms\", loss = \"1 %\", jitter = {{ delay = \"10 ms\", order = \"kept\" }}"
+            ),
+        }
+    }
 }
 
 /// Where the flow is that is not split.
@@ -59,7 +99,9 @@ pub(super) fn cells() -> Vec<LinkCell> {
     let beside = ["cubic", "bbr"].into_iter().flat_map(|other| {
         [Place::Host, Place::Neighbour, Place::Elsewhere].map(|at| Link::Beside { other, at })
     });
-    shared.chain(own).chain(beside).map(LinkCell).collect()
+    let household =
+        Device::ALL.into_iter().flat_map(|device| [10, 50].map(|rate| Link::Household { device, rate }));
+    shared.chain(own).chain(beside).chain(household).map(LinkCell).collect()
 }
 
 /// What is drawn from a seed by name.
@@ -71,7 +113,7 @@ impl Link {
     /// Mbit/s of the bottleneck.
     pub fn rate(self) -> u64 {
         match self {
-            Link::Shared { rate, .. } | Link::BesideOwn { rate } => rate,
+            Link::Shared { rate, .. } | Link::BesideOwn { rate } | Link::Household { rate, .. } => rate,
             Link::Beside { .. } => BESIDE_RATE,
         }
     }
@@ -91,8 +133,8 @@ struct Downloads {
     /// Seconds.
     from: u64,
     until: u64,
-    /// Between two of its pages, on average, in ms.
-    pages_every: u64,
+    /// Between two of its pages, on average, in ms; if it loads any.
+    pages_every: Option<u64>,
 }
 
 impl Downloads {
@@ -100,13 +142,16 @@ impl Downloads {
         let Downloads { name, host, server, downloads, from, until, pages_every } = self;
         let of = format!("from = \"{server}\"\nto = \"{host}\"\nopened_by = \"{host}\"");
         // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "[[flows]]\nname = \"{name}\"\n{of}\nunlimited = \"{} s\"\ncount = {downloads}\nstart = \"{} ms\"\n\
-             spacing = \"exponential 300 ms\"\n",
-            until - from,
-            from * 1000 + below(seed, &format!("{name} start"), 500),
-        );
+        if *downloads > 0 {
+            let _ = write!(
+                text,
+                "[[flows]]\nname = \"{name}\"\n{of}\nunlimited = \"{} s\"\ncount = {downloads}\nstart = \"{} ms\"\n\
+                 spacing = \"exponential 300 ms\"\n",
+                until - from,
+                from * 1000 + below(seed, &format!("{name} start"), 500),
+            );
+        }
+        let Some(pages_every) = pages_every else { return };
         let mut at = from * 1000 + 2000 + below(seed, &format!("{name} page"), *pages_every);
         while at + 1000 < until * 1000 {
             let _ = write!(
@@ -126,7 +171,7 @@ impl LinkCell {
                 (0..hosts).filter(|host| !self.is_passing(*host)).map(|host| format!("h{host:02}")).collect()
             }
             Link::BesideOwn { .. } => (0..3).map(|host| format!("h{host:02}")).collect(),
-            Link::Beside { .. } => Vec::new(),
+            Link::Beside { .. } | Link::Household { .. } => Vec::new(),
         }
     }
 
@@ -142,6 +187,10 @@ impl LinkCell {
     /// What the gateway is told.
     fn gateway(&self, with: &[String]) -> String {
         let with = with.join("\n");
+        if matches!(self.0, Link::Household { .. }) {
+            // They are one host to the gateway: all simulated addresses are in 10.0.0.0/8.
+            return format!("hosts = {{ prefix_v4 = 8 }}\n{with}");
+        }
         if !matches!(self.0, Link::Beside { at: Place::Host | Place::Neighbour, .. }) {
             return with;
         }
@@ -157,6 +206,7 @@ impl LinkCell {
         let count = |name: &str| 1 + below(seed, &format!("{name} downloads"), 3);
         let host = |name: String, server, (from, until), pages_every| {
             let downloads = count(&name);
+            let pages_every = Some(pages_every);
             Downloads { host: name.clone(), name, server, downloads, from, until, pages_every }
         };
         match self.0 {
@@ -178,9 +228,22 @@ impl LinkCell {
                     downloads: 1,
                     from: 0,
                     until: seconds,
-                    pages_every: 4000,
+                    pages_every: Some(4000),
                 })
                 .into(),
+            Link::Household { .. } => {
+                let (half, pages) = (seconds / 2, Some(1000));
+                [
+                    ("pages", QUICK, 0, (0, half), pages),
+                    (QUICK, QUICK, 1, (half, seconds), pages),
+                    (DEVICE, DEVICE, 1, (0, seconds), None),
+                ]
+                .map(|(name, host, downloads, (from, until), pages_every)| {
+                    let (name, host) = (name.to_owned(), host.to_owned());
+                    Downloads { name, host, server: "server", downloads, from, until, pages_every }
+                })
+                .into()
+            }
         }
     }
 }
@@ -201,6 +264,7 @@ impl Cell for LinkCell {
                 };
                 format!("whole-link/beside-{other}/{at}")
             }
+            Link::Household { device, rate } => format!("whole-link/household-{}/{rate}", device.name()),
         }
     }
 
@@ -246,7 +310,10 @@ impl Cell for LinkCell {
                         format!("rate = \"{rate} Mbit/s\", delay = \"{delay} ms\", queue = \"{queue} B\""),
                     )
                 }
-                None => ("cell", "rate = \"1 Gbit/s\", delay = \"100 us\"".to_owned()),
+                None => match self.0 {
+                    Link::Household { device, rate } if name == DEVICE => ("cell", device.link(rate)),
+                    _ => ("cell", "rate = \"1 Gbit/s\", delay = \"100 us\"".to_owned()),
+                },
             };
             if hosts.insert(name.clone()) {
                 let _ = write!(
@@ -273,7 +340,7 @@ mod tests {
     #[test]
     fn every_cell_makes_sense() {
         let cells = cells();
-        assert_eq!(cells.len(), 9 + 2 + 6);
+        assert_eq!(cells.len(), 9 + 2 + 6 + 6);
         for cell in &cells {
             cell.check(&[]).unwrap();
         }

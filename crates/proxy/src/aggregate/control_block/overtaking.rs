@@ -7,10 +7,12 @@
 //! and until the next look may have in flight twice what was delivered since the last one, as in slow start.
 use super::Aggregate;
 use crate::SplitFlow;
-use crate::aggregate::member::{Flight, Member, SlowPeer};
+use crate::aggregate::member::{Flight, Lag, Member, SlowPeer};
 use crate::aggregate::window_share::moved;
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use shorthaul_congestion::RttEstimator;
+use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::Time;
 
 /// By this part of a round trip, and by so much at least, what was sent first may arrive later (RACK.reo_wnd, RFC 8985 §6.2).
@@ -18,6 +20,8 @@ const REORDERING: u32 = 4;
 const LEAST_REORDERING: Duration = Duration::from_millis(5);
 /// A peer is slow that was late at all looks for so long: others may only be in a shorter queue of the same link.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// Only if it was late by so many round trips of the link.
+const FAR: u32 = 2;
 /// So many segments for each connection are little.
 const CROWDED: u64 = 8;
 /// A slow peer has this many segments on their way at least (RFC 6928).
@@ -26,6 +30,8 @@ const LEAST: u64 = 10;
 const ON_TIME: u8 = 3;
 /// The acknowledgment of so many segments may be delayed (RFC 9293 §3.8.6.3).
 const DELAYED: u64 = 2;
+/// One over the weight of the latest in the moving average of how much longer a round trip is than others'.
+const LAG_WEIGHT: u32 = 8;
 /// After so long it is taken for one as others.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 /// After so long at no look, too.
@@ -35,36 +41,48 @@ const ALONE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Followed(VecDeque<(Time, u32, u64)>);
 
-/// When the newest of what was delivered to a host was sent, of two connections. Hosts of one group may be in different queues.
+/// The newest of what was delivered of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    sent: Time,
+    came: Time,
+    slot: u32,
+}
+
+/// The newest of what was delivered to a host, of two connections. Hosts of one group may be in different queues.
 #[derive(Debug, Default)]
-pub(crate) struct Delivered([Option<(Time, u32)>; 2]);
+pub(crate) struct Delivered([Option<Newest>; 2]);
 
 impl Delivered {
     /// Something was delivered of the connection in `slot`, that was sent at `sent`.
-    pub(super) fn on_delivered(&mut self, slot: u32, sent: Time) {
+    pub(super) fn on_delivered(&mut self, now: Time, slot: u32, sent: Time) {
+        let new = Newest { sent, came: now, slot };
         let Delivered([first, second]) = self;
         match first {
-            Some((newest, of)) if *of == slot => *newest = sent.max(*newest),
-            Some((newest, _)) if *newest >= sent => {
-                if second.is_none_or(|(newest, _)| newest < sent) {
-                    *second = Some((sent, slot));
+            Some(newest) if newest.slot == slot => *newest = if sent < newest.sent { *newest } else { new },
+            Some(newest) if newest.sent >= sent => {
+                if second.is_none_or(|newest| newest.sent < sent) {
+                    *second = Some(new);
                 }
             }
-            _ => self.0 = [Some((sent, slot)), *first],
+            _ => self.0 = [Some(new), *first],
         }
     }
 
-    /// When the newest was sent of what was delivered of others.
-    fn newest_but_of(&self, slot: u32) -> Option<Time> {
-        self.0.iter().flatten().find(|(_, of)| *of != slot).map(|(sent, _)| *sent)
+    /// The newest of what was delivered of others.
+    fn newest_but_of(&self, slot: u32) -> Option<Newest> {
+        self.0.into_iter().flatten().find(|newest| newest.slot != slot)
     }
 }
 
 impl Aggregate {
     /// Of the connection in `slot` so much was delivered now, and so much is not.
-    pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, not_yet): (u64, u64)) {
-        let overtaken = member.overtaken.saturating_sub(delivered);
-        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+    pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, sender): (u64, &Sender)) {
+        let not_yet = sender.undelivered();
+        if delivered > 0 && member.surely_later().is_some() {
+            member.slow = member.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
+        }
+        member.passed = member.passed.saturating_sub(delivered);
         if member.flight.is_none() {
             member.slow = member.slow.filter(|slow| now.saturating_since(slow.at) < FORGOTTEN);
         }
@@ -84,9 +102,50 @@ impl Aggregate {
         (self.rtt.min_rtt().unwrap_or_default() / REORDERING).max(LEAST_REORDERING) + self.late
     }
 
+    /// Acknowledgments have come of what the connection in `slot` had sent up to then: if others' have just come, too, and without delay, it is seen by how
+    /// much longer its round trips are.
+    pub fn compare(&mut self, now: Time, slot: u32, member: &mut Member, feedback: &Feedback) {
+        let other = self.parts.get(member.part).and_then(|part| part.delivered.newest_but_of(slot));
+        let (Some(sent), Some(other)) = (feedback.newest, other) else { return };
+        let others = other.came.saturating_since(other.sent);
+        let longest = self.rtt.srtt().unwrap_or_default() + self.reordered();
+        if now.saturating_since(other.came) > LEAST_REORDERING || others > longest || self.is_little() {
+            return;
+        }
+        let lag = now.saturating_since(sent).saturating_sub(others);
+        let known = member.lag.filter(|_| lag > self.reordered());
+        member.lag = (lag > self.reordered()).then(|| Lag {
+            mean: known.map_or(lag, |known| (known.mean * (LAG_WEIGHT - 1) + lag) / LAG_WEIGHT),
+            count: known.map_or(1, |known| known.count.saturating_add(1)),
+        });
+    }
+
+    /// By how much longer than the link what is sent to a connection takes at least, where that is more than is reordered, whenever it is compared: its
+    /// shortest round trip tells, but for the queue that may have stood all the time.
+    pub fn extra(&self, member: &Member, sender: &Sender) -> Duration {
+        let lag = member.surely_later().map(|lag| lag + self.reordered());
+        let shortest =
+            sender.rtt().min_rtt().zip(self.rtt.min_rtt()).map(|(own, link)| own.saturating_sub(link));
+        lag.zip(shortest).map_or(Duration::ZERO, |(lag, shortest)| shortest.min(lag))
+    }
+
+    /// What a connection has in flight that is not on the link. What is sent again is.
+    pub(super) fn count_overtaken(&mut self, member: &mut Member, sender: &Sender) {
+        member.passed = member.passed.min(member.in_flight);
+        // A part of its round trip is spent elsewhere, and so is that part of what it has in flight.
+        let own = sender.rtt().srtt().unwrap_or_default().as_nanos().max(1);
+        let extra = self.extra(member, sender).as_nanos().min(own);
+        member.elsewhere = (extra * u128::from(member.in_flight) / own) as u64;
+        if member.slow.is_some() {
+            member.passed = member.in_flight;
+        }
+        let overtaken = member.passed.max(member.elsewhere);
+        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+    }
+
     /// When the newest was sent of what was delivered to the host with this part, of others than the connection in `slot`.
     fn newest_but_of(&self, (slot, part): (u32, u32)) -> Option<Time> {
-        self.parts.get(part)?.delivered.newest_but_of(slot)
+        Some(self.parts.get(part)?.delivered.newest_but_of(slot)?.sent)
     }
 
     /// Whether what the connection in `slot` of the host with this part sent then has waited elsewhere than on the link: others' deliveries have
@@ -114,15 +173,15 @@ impl Aggregate {
         member.followed = None;
         let (Some(flight), Some(sender)) = (member.flight, flow.managed_sender()) else { return };
         let not_yet = sender.undelivered();
+        let extra = self.extra(member, sender);
         if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since)
             && !self.is_crowded()
         {
             // What it lacks itself before what was delivered of it is lost, and not late.
             let flight = if member.newest > flight.since { Flight { left: 0, ..flight } } else { flight };
-            self.judge(now, member, flight);
+            self.judge(now, member, (flight, extra));
             member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
-            let overtaken = member.overtaken.max(flight.left.min(member.in_flight));
-            moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+            member.passed = member.passed.max(flight.left.min(member.in_flight));
             self.count(now, member, sender);
         } else if let Some(slow) = member.slow {
             // Nobody else is there to compare with: it is not slow if all arrives within the shortest round trip, or after a while.
@@ -130,26 +189,34 @@ impl Aggregate {
             if now.saturating_since(slow.at) >= ALONE {
                 member.slow = None;
             } else if flight.left == 0 && at_first_look {
-                self.judge(now, member, flight);
+                self.judge(now, member, (flight, extra));
             }
             if flight.left == 0 {
                 member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
             }
             self.count(now, member, sender);
         }
-        self.follow(now, slot, member, (0, not_yet));
+        self.follow(now, slot, member, (0, sender));
     }
 
     /// Whether hosts share a link of which each connection has so little that what was overtaken is probably lost.
     fn is_crowded(&self) -> bool {
-        let little = CROWDED * u64::from(self.mss) * self.parts.active() as u64;
-        !self.is_of_one() && self.window() < little
+        !self.is_of_one() && self.is_little()
     }
 
-    /// Others' deliveries have overtaken what is left of this.
-    fn judge(&mut self, now: Time, member: &mut Member, flight: Flight) {
+    /// Whether each connection has so little of the window that it may wait behind others' for more than a round trip.
+    fn is_little(&self) -> bool {
+        self.window() < CROWDED * u64::from(self.mss) * self.parts.active() as u64
+    }
+
+    /// Others' deliveries have overtaken what is left of this; its way takes so much longer than the link.
+    fn judge(&mut self, now: Time, member: &mut Member, (flight, extra): (Flight, Duration)) {
         let mss = u64::from(self.mss);
-        let is_late = 2 * flight.left > flight.bytes && flight.left > DELAYED * mss;
+        let most_is = 2 * flight.left > flight.bytes && flight.left > DELAYED * mss;
+        // Who is only a little farther away has a part of the link as others.
+        let late_by = now.saturating_since(member.newest).saturating_sub(extra);
+        let is_far = self.is_little() || late_by > FAR * self.rtt.srtt().unwrap_or_default();
+        let is_late = most_is && (is_far || member.slow.is_some());
         member.late_since = is_late.then(|| member.late_since.unwrap_or(now));
         let lasts = member.late_since.is_some_and(|since| now.saturating_since(since) >= SLOW_AFTER);
         let (at, on_time) = match member.slow {
@@ -158,8 +225,24 @@ impl Aggregate {
             Some(slow) if slow.on_time + 1 < ON_TIME => (slow.at, slow.on_time + 1),
             _ => return member.slow = None,
         };
-        let limit = 2 * (flight.bytes - flight.left) + LEAST * mss;
-        member.slow = Some(SlowPeer { limit: limit.min(self.window()), on_time, at });
+        let of_look = (2 * (flight.bytes - flight.left) + LEAST * mss).min(self.window());
+        member.slow = Some(match member.slow {
+            Some(slow) if member.surely_later().is_some() => SlowPeer { on_time, at, ..slow },
+            _ => SlowPeer { limit: of_look, since: now, delivered: 0, on_time, at },
+        });
+    }
+
+    /// So much was delivered to a slow peer of which it is known how much later it always is. It may have in flight twice what it is delivered in its shortest round trip. Its rate is that from one
+    /// delivery to another, however seldom they are.
+    fn limited(&self, now: Time, slow: SlowPeer, (delivered, own): (u64, &RttEstimator)) -> SlowPeer {
+        let slow = SlowPeer { delivered: slow.delivered + delivered, ..slow };
+        let took = now.saturating_since(slow.since);
+        if took < own.srtt().unwrap_or_default().max(self.pause()) {
+            return slow;
+        }
+        let rounds = own.min_rtt().unwrap_or_default().as_secs_f64() / took.as_secs_f64();
+        let limit = (2.0 * slow.delivered as f64 * rounds) as u64 + LEAST * u64::from(self.mss);
+        SlowPeer { limit: limit.min(self.window()), since: now, delivered: 0, ..slow }
     }
 }
 
@@ -171,13 +254,15 @@ mod tests {
     fn the_newest_of_others_is_known_of_whomever() {
         let at = Time::from_millis;
         let mut delivered = Delivered::default();
-        assert_eq!(delivered.newest_but_of(1), None);
+        assert!(delivered.newest_but_of(1).is_none());
         for (slot, sent) in [(1, 10), (1, 30), (2, 20), (3, 15), (2, 25), (2, 22)] {
-            delivered.on_delivered(slot, at(sent));
+            delivered.on_delivered(at(sent), slot, at(sent));
         }
-        let newest = |delivered: &Delivered| [1, 2, 3].map(|slot| delivered.newest_but_of(slot));
+        let newest = |delivered: &Delivered| {
+            [1, 2, 3].map(|slot| delivered.newest_but_of(slot).map(|newest| newest.sent))
+        };
         assert_eq!(newest(&delivered), [25, 30, 30].map(|sent| Some(at(sent))));
-        delivered.on_delivered(3, at(40));
+        delivered.on_delivered(at(41), 3, at(40));
         assert_eq!(newest(&delivered), [40, 40, 30].map(|sent| Some(at(sent))));
     }
 }
