@@ -282,13 +282,13 @@ fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
 /// There is room for how flows stand before they are split, or they are not.
 #[test]
 fn records_have_room_before_they_are_needed() {
-    let Some(place) = small_file_system("records", 4 << 10) else { return };
+    let Some(place) = small_file_system("records", 6 << 10) else { return };
     let path = place.join("gw.custody");
     let mut journal = Journal::create(&path, 65_536, MEMORY, Time::from_secs(100)).unwrap();
     // Of usual records, and one is always free.
     let in_extents = |extents: usize| (((extents << 20) - CELLS) / CELL) as u32 - 1;
     assert_eq!(journal.make_room(0), in_extents(1));
-    std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
+    std::fs::write(place.join("other"), vec![1; 6 << 20]).unwrap_err();
     assert_eq!(journal.make_room(10_000), in_extents(1), "there is no more");
     std::fs::remove_file(place.join("other")).unwrap();
     assert_eq!(journal.make_room(10_000), in_extents(1), "it is not asked for all the time");
