@@ -138,8 +138,17 @@ fn run<M: Controlled + 'static>(
     let files = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
     let formers = match session.forward_only {
         true => Vec::new(),
-        false => files.present().map(|path| former(path)).collect::<Result<_, _>>()?,
+        false => files.present().map(|path| former(path)).collect::<Result<Vec<_>, _>>()?,
     };
+    for (_, path) in formers.iter().zip(files.present()).filter(|(former, _)| former.is_of_another_version())
+    {
+        if take_over {
+            let why =
+                format!("`{}` was written by a version with another format: end it first", path.display());
+            return Err(not_taken(config)(io::Error::other(why)));
+        }
+        notify(Notice::OtherVersion { file: path.clone() });
+    }
     let keeps = config.custody && !session.forward_only;
     let paths = files.next(workers);
     let mut journals = (0..workers).map(|_| None).collect::<Vec<Option<Journal>>>();

@@ -1,4 +1,5 @@
 //! What survives the gateway: how each flow stands, and the bytes that are held.
+use crate::journal_cells::{AHEAD, Cells, Rows};
 use shorthaul_os::files::{create_privately, open_privately};
 use shorthaul_os::{Arena, Buffers, Found, Layout, Records};
 use shorthaul_proxy::{Custody, FlowRecord, Holding, Inherited};
@@ -11,16 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// In front of a journal.
-const MAGIC: &[u8; 16] = b"shorthaul 5 \n\0\0\0";
+const MAGIC: &[u8; 16] = b"shorthaul 6 \n\0\0\0";
+/// As far as it is the same in all versions.
+const NAME: &[u8] = b"shorthaul ";
 /// Where the records begin, behind the header.
-const HEADER: usize = 64;
-/// Where the header says how many slots were ever used: all of those are among the first.
-const USED: usize = 56;
-/// A record and the number of its change, twice: one is whole while the other is written.
-const COPY: usize = 8 + FlowRecord::SIZE;
-const SLOT: usize = 2 * COPY;
-/// Slots that have room before they are used: more than flows can be opened in a round.
-const AHEAD: usize = 2_048;
+const HEADER: usize = 56;
 /// How often it is noted that the gateway lives.
 const NOTE: Duration = Duration::from_secs(1);
 /// An end that has heard nothing for this long has given up (RFC 9293 §3.8.3 has at least 100 s, Linux a quarter of an hour), and
@@ -30,10 +26,12 @@ const TOO_OLD: Duration = Duration::from_secs(15 * 60);
 /// costs nothing.
 const SPACIOUS: u64 = 4;
 const LEAST: u64 = 256 << 20;
+/// So many flows of which bytes are copied one after the other need no memory for that which is not there.
+const SPARE: usize = 256;
 /// Sizes of the buffers that bytes are copied to.
 const SIZES: [usize; 3] = [2_048, 16_384, 65_536];
 
-/// The crash journal: a record a flow and the bytes that are held, in a file that outlives the process that writes it.
+/// The crash journal: a record for each flow and the bytes that are held, in a file that outlives the process that writes it.
 ///
 /// In front stand the boot of the machine and when the gateway was last alive, by the clock of that boot. Packets are
 /// received into buffers that lie in the file, so that most bytes are never copied: their label says whose they are. What was
@@ -48,11 +46,11 @@ pub struct Journal {
     layout: Layout,
     boot: [u8; 16],
     noted: Time,
-    /// The number of the last change of each slot.
-    changes: Vec<u64>,
-    /// How many slots were ever used: all of those are among the first.
-    used: u64,
+    /// Where the records lie.
+    cells: Cells,
     copies: HashMap<u32, Copies>,
+    /// What was needed for that and is empty.
+    spare: Vec<Copies>,
     /// How many slots, from the first on, have room for a record.
     room: usize,
     /// There was no more when it was asked for last.
@@ -97,9 +95,11 @@ impl Header {
         u64::from_be_bytes(bytes)
     }
 
-    fn layout(&self) -> Option<Layout> {
-        let [records, buffers] = [self.number(40), self.number(48)].map(usize::try_from);
-        Some(Layout { records: records.ok()?, buffers: buffers.ok()? })
+    /// How the file is divided, and where in it the records are.
+    fn layout(&self) -> Option<(Layout, Rows)> {
+        let [slots, buffers] = [self.number(40), self.number(48)].map(usize::try_from);
+        let rows = Rows::new(HEADER, slots.ok()?)?;
+        Some((Layout { records: rows.end, buffers: buffers.ok()? }, rows))
     }
 }
 
@@ -113,22 +113,29 @@ impl Former {
     }
 
     /// What stands in front, if it can still matter `now`.
-    fn header(&self, now: Time) -> Option<(Header, Layout)> {
+    fn header(&self, now: Time) -> Option<(Layout, Rows)> {
         let mut header = Header([0; HEADER]);
         let found = self.found.as_ref()?;
         let age = found
             .copy(0, &mut header.0)
             .then(|| now.saturating_since(Time::from_nanos(header.number(32))))?;
-        let layout = header.layout()?;
+        let (layout, rows) = header.layout()?;
         let fits = layout.records.checked_add(layout.buffers).is_some_and(|len| len <= found.len());
-        let ours = header.0[..16] == *MAGIC && header.0[16..32] == self.boot && layout.records >= HEADER;
-        (ours && fits && age <= TOO_OLD).then_some((header, layout))
+        let ours = header.0[..16] == *MAGIC && header.0[16..32] == self.boot;
+        (ours && fits && age <= TOO_OLD).then_some((layout, rows))
+    }
+
+    /// Whether another version of the program wrote it: what it says is not known then.
+    pub fn is_of_another_version(&self) -> bool {
+        let mut magic = [0; MAGIC.len()];
+        let is_there = self.found.as_ref().is_some_and(|found| found.copy(0, &mut magic));
+        is_there && magic.starts_with(NAME) && magic != *MAGIC
     }
 
     /// Copies what is held and was not copied yet, into buffers of the journal that is to follow, as far as there is room. Whoever holds it
     /// may go on meanwhile. Says how many bytes that were.
     pub fn copy_ahead(&mut self, now: Time, into: Option<&Buffers>) -> usize {
-        let (Some((_, layout)), Some(found)) = (self.header(now), &self.found) else { return 0 };
+        let (Some((layout, _)), Some(found)) = (self.header(now), &self.found) else { return 0 };
         let mut before = std::mem::take(&mut self.copied);
         let mut copied = 0;
         for (labelled, at) in found.labelled(layout) {
@@ -155,22 +162,17 @@ impl Former {
     /// copied now.
     pub fn left(mut self, now: Time, into: Option<&Buffers>) -> Vec<Inherited> {
         self.copy_ahead(now, into);
-        let (Some((header, layout)), Some(found)) = (self.header(now), &self.found) else {
-            return Vec::new();
-        };
-        let mut flows: HashMap<[u64; 2], Left> = HashMap::new();
-        // Behind the slots that were ever used there are only holes, and to look into them takes time.
-        let slots = (layout.records - HEADER) / SLOT;
-        let used = usize::try_from(header.number(USED)).map_or(slots, |used| used.min(slots));
-        let mut copies = [0; SLOT];
-        for slot in 0..used {
-            found.copy(HEADER + slot * SLOT, &mut copies);
-            if let Some(record) = latest(&copies) {
-                flows.insert([slot as u64, record.serial], Left { record, pieces: Default::default() });
+        let (Some((_, rows)), Some(found)) = (self.header(now), &self.found) else { return Vec::new() };
+        let mut flows: HashMap<u64, Left> = HashMap::new();
+        for (slot, record) in rows.read(found) {
+            // Where there are two, of one flow either holds; of two flows, the one before was over.
+            let slot = u64::from(slot);
+            if flows.get(&slot).is_none_or(|left| left.record.serial < record.serial) {
+                flows.insert(slot, Left { record, pieces: Default::default() });
             }
         }
         for (([stream, serial], offset), copied) in self.copied {
-            if let Some(left) = flows.get_mut(&[stream >> 1, serial]) {
+            if let Some(left) = flows.get_mut(&(stream >> 1)).filter(|left| left.record.serial == serial) {
                 let mut at = offset;
                 for piece in copied.pieces {
                     let behind = at + piece.len() as u64;
@@ -180,7 +182,7 @@ impl Former {
             }
         }
         let mut flows: Vec<_> = flows.into_iter().collect();
-        flows.sort_unstable_by_key(|(key, _)| *key);
+        flows.sort_unstable_by_key(|(slot, _)| *slot);
         flows.into_iter().map(|(_, left)| Inherited::assemble(left.record, left.pieces)).collect()
     }
 }
@@ -192,11 +194,10 @@ impl Journal {
     /// The file cannot be made or mapped, or the file system has no room for anything.
     pub fn create(path: &Path, slots: usize, memory: Bytes, now: Time) -> io::Result<Self> {
         let buffers = memory.0.saturating_mul(SPACIOUS).max(LEAST);
-        let layout = Layout {
-            records: HEADER + slots.max(1) * SLOT,
-            buffers: usize::try_from(buffers)
-                .map_err(|_| io::Error::other("the memory is larger than can be addressed"))?,
-        };
+        let too_large = || io::Error::other("the memory is larger than can be addressed");
+        let rows = Rows::new(HEADER, slots.max(1)).ok_or_else(too_large)?;
+        let buffers = usize::try_from(buffers).map_err(|_| too_large())?;
+        let layout = Layout { records: rows.end, buffers };
         let (records, buffers) = Arena::create(create_privately(&beside(path))?, layout)?;
         let mut journal = Journal {
             records,
@@ -205,9 +206,9 @@ impl Journal {
             layout,
             boot: this_boot(),
             noted: now,
-            changes: vec![0; slots.max(1)],
-            used: 0,
+            cells: Cells::new(rows),
             copies: HashMap::new(),
+            spare: Vec::new(),
             room: 0,
             is_cramped: false,
             bytes_without_room: 0,
@@ -246,11 +247,9 @@ impl Journal {
 
     /// Takes room for the records of this many slots, and some more. Says how many there are, from the first on, that have it.
     pub fn make_room(&mut self, slots: usize) -> u32 {
-        let wanted = slots.saturating_add(AHEAD).min(self.changes.len());
-        if self.room < wanted && !self.is_cramped {
-            let end = self.records.reserve(HEADER + wanted * SLOT);
-            self.room = end.saturating_sub(HEADER) / SLOT;
-            self.is_cramped = self.room < wanted;
+        if !self.is_cramped {
+            self.room = self.cells.make_room(&mut self.records, slots);
+            self.is_cramped = self.room < slots.saturating_add(AHEAD).min(self.cells.slots());
         }
         u32::try_from(self.room).unwrap_or(u32::MAX)
     }
@@ -269,12 +268,20 @@ impl Journal {
         let mut header = [0; HEADER];
         header[..16].copy_from_slice(MAGIC);
         header[16..32].copy_from_slice(&self.boot);
-        let Layout { records, buffers } = self.layout;
-        let numbers = [self.noted.as_nanos(), records as u64, buffers as u64, self.used];
+        let numbers = [self.noted.as_nanos(), self.cells.slots() as u64, self.layout.buffers as u64];
         for (number, to) in numbers.into_iter().zip(header[32..].chunks_exact_mut(8)) {
             to.copy_from_slice(&number.to_be_bytes());
         }
         self.records.store(0, &header)
+    }
+
+    /// Nothing of this slot is copied any more.
+    fn put_by(&mut self, slot: u32) {
+        let Some(mut copies) = self.copies.remove(&slot) else { return };
+        if self.spare.len() < SPARE {
+            copies.chunks.iter_mut().for_each(VecDeque::clear);
+            self.spare.push(Copies { counted: Default::default(), ..copies });
+        }
     }
 
     /// Copies bytes that do not lie in the file already. Says for how many there was room.
@@ -283,7 +290,8 @@ impl Journal {
         let (all, end) = (bytes.len(), labelled.offset + bytes.len() as u64);
         let mut bytes = bytes;
         let side = (stream & 1) as usize;
-        let Copies { chunks, counted } = self.copies.entry((stream >> 1) as u32).or_default();
+        let Copies { chunks, counted } =
+            self.copies.entry((stream >> 1) as u32).or_insert_with(|| self.spare.pop().unwrap_or_default());
         let (copies, counted) = (&mut chunks[side], &mut counted[side]);
         while !bytes.is_empty() {
             let has_room = |chunk: &&mut Chunk| {
@@ -342,25 +350,13 @@ impl Custody for Journal {
     }
 
     fn store(&mut self, slot: u32, record: &FlowRecord) {
-        let Some(change) = self.changes.get_mut(slot as usize) else {
+        if !self.cells.has(slot) {
             self.records_without_room += 1; // a predecessor had more flows than this one may have
             return;
-        };
-        *change += 1;
-        let change = *change;
-        if self.used <= u64::from(slot) {
-            self.used = u64::from(slot) + 1;
-            self.records.store(USED, &self.used.to_be_bytes());
         }
-        let mut bytes = [0; COPY];
-        bytes[..8].copy_from_slice(&change.to_ne_bytes());
-        bytes[8..].copy_from_slice(&record.encode());
-        let at = HEADER + slot as usize * SLOT + (change % 2) as usize * COPY;
-        let has_room = self.records.store(at, &[0; 8])
-            && self.records.store(at + 8, &bytes[8..])
-            && self.records.store(at, &bytes[..8]);
+        let has_room = self.cells.store(&mut self.records, slot, &record.encode());
         self.records_without_room += u64::from(!has_room);
-        if let Some(Copies { chunks, .. }) = self.copies.get_mut(&slot) {
+        if let Some(Copies { chunks, counted }) = self.copies.get_mut(&slot) {
             for (side, copies) in chunks.iter_mut().enumerate() {
                 let delivered = record.held(side).start;
                 let is_over = |chunk: &Chunk| {
@@ -373,16 +369,15 @@ impl Custody for Journal {
                     copies.pop_front();
                 }
             }
+            if chunks.iter().all(VecDeque::is_empty) && *counted == [(0, 0); 2] {
+                self.put_by(slot);
+            }
         }
     }
 
     fn free(&mut self, slot: u32) {
-        self.copies.remove(&slot);
-        if (slot as usize) < self.changes.len() {
-            let at = HEADER + slot as usize * SLOT;
-            self.records.store(at, &[0; 8]);
-            self.records.store(at + COPY, &[0; 8]);
-        }
+        self.put_by(slot);
+        self.cells.free(&mut self.records, slot);
     }
 }
 
@@ -406,16 +401,6 @@ fn continues(known: &Labelled, more: &Labelled) -> bool {
 struct Left {
     record: FlowRecord,
     pieces: [Vec<(u64, Payload)>; 2],
-}
-
-/// The latest record of a slot that was written whole.
-fn latest(slot: &[u8]) -> Option<FlowRecord> {
-    let copies = slot.chunks_exact(COPY).filter_map(|copy| {
-        let (change, record) = copy.split_first_chunk()?;
-        let change = u64::from_ne_bytes(*change);
-        Some((change, FlowRecord::decode(record.first_chunk()?)?)).filter(|_| change > 0)
-    });
-    copies.max_by_key(|(change, _)| *change).map(|(_, record)| record)
 }
 
 fn beside(path: &Path) -> PathBuf {

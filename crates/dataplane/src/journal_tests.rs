@@ -8,6 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 const MEMORY: Bytes = Bytes(1 << 20);
+/// Where the usual records begin, and how much room each has.
+const CELLS: usize = 128;
+const CELL: usize = 128;
 
 fn path(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("shorthaul-journal-{name}-{}", std::process::id()));
@@ -26,14 +29,24 @@ fn journal(path: &Path, now: u64) -> Journal {
 /// A gateway with a connection of which the server sends and the client acknowledges nothing.
 struct Scene {
     gateway: Gateway,
+    /// The client and the server.
+    ends: [(IpAddr, u16); 2],
     now: Time,
     sent: u32,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let mut scene =
-            Scene { gateway: Gateway::new(GatewayConfig::default()), now: Time::from_secs(1), sent: 1 };
+        Scene::between([[10, 0, 0, 1].into(), [10, 0, 0, 2].into()])
+    }
+
+    fn between([client, server]: [IpAddr; 2]) -> Scene {
+        let mut scene = Scene {
+            gateway: Gateway::new(GatewayConfig::default()),
+            ends: [(client, 5000), (server, 80)],
+            now: Time::from_secs(1),
+            sent: 1,
+        };
         let options = TcpOptions { mss: Some(1_460), ..TcpOptions::default() };
         for (from, flags, seq, ack) in
             [(0, TcpFlags::SYN, 0, 0), (1, TcpFlags::SYN | TcpFlags::ACK, 0, 1), (0, TcpFlags::ACK, 1, 1)]
@@ -46,7 +59,7 @@ impl Scene {
     }
 
     fn say(&mut self, from: u8, header: TcpHeader, payload: Option<Payload>) {
-        let [client, server]: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), 5000), ([10, 0, 0, 2].into(), 80)];
+        let [client, server] = self.ends;
         let (near, far) = if from == 0 { (client, server) } else { (server, client) };
         let header = TcpHeader { src_port: near.1, dst_port: far.1, window: 60_000, ..header };
         let payload = payload.map(Into::into).unwrap_or_default();
@@ -269,21 +282,115 @@ fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
 /// There is room for how flows stand before they are split, or they are not.
 #[test]
 fn records_have_room_before_they_are_needed() {
-    let Some(place) = small_file_system("records", 4 << 10) else { return };
+    let Some(place) = small_file_system("records", 6 << 10) else { return };
     let path = place.join("gw.custody");
     let mut journal = Journal::create(&path, 65_536, MEMORY, Time::from_secs(100)).unwrap();
-    let in_extents = |extents: usize| (((extents << 20) - HEADER) / SLOT) as u32;
+    // Of usual records, and one is always free.
+    let in_extents = |extents: usize| (((extents << 20) - CELLS) / CELL) as u32 - 1;
     assert_eq!(journal.make_room(0), in_extents(1));
-    std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
-    assert_eq!(journal.make_room(3_000), in_extents(1), "there is no more");
+    std::fs::write(place.join("other"), vec![1; 6 << 20]).unwrap_err();
+    assert_eq!(journal.make_room(10_000), in_extents(1), "there is no more");
     std::fs::remove_file(place.join("other")).unwrap();
-    assert_eq!(journal.make_room(3_000), in_extents(1), "it is not asked for all the time");
+    assert_eq!(journal.make_room(10_000), in_extents(1), "it is not asked for all the time");
     journal.note_alive(Time::from_secs(102));
-    assert_eq!(journal.make_room(3_000), in_extents(3));
+    assert_eq!(journal.make_room(10_000), in_extents(2));
     assert!(journal.make_room(65_000) < 65_000);
     let unmounted = std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
     assert!(unmounted.success());
     std::fs::remove_dir(place).unwrap();
+}
+
+/// Nobody knows of a new flow whether its record will be a long one.
+#[test]
+fn where_long_records_have_no_room_there_is_none_for_new_flows() {
+    let Some(place) = small_file_system("long", 2 << 10) else { return };
+    let path = place.join("gw.custody");
+    let mut journal = Journal::create(&path, 65_536, MEMORY, Time::from_secs(100)).unwrap();
+    assert_eq!(journal.make_room(0), 0);
+    let unmounted = std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
+    assert!(unmounted.success());
+    std::fs::remove_dir(place).unwrap();
+}
+
+#[test]
+fn a_flow_of_ipv6_is_left_as_well() {
+    let path = path("ipv6");
+    let mut journal = journal(&path, 100);
+    journal.put_in_place().unwrap();
+    let mut scene = Scene::between(["2001:db8::1".parse().unwrap(), "2001:db8:ffff::2".parse().unwrap()]);
+    let mut sent = 0;
+    for len in [0, 5_000, 60_000] {
+        if len > 0 {
+            scene.data(Payload::copy_of(&stream(sent, len)));
+        }
+        scene.turn(&mut journal);
+        sent += len;
+        let left = left(&path, 101);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].record.flow().src, scene.ends[0].into());
+        assert!(left[0].held[1].bytes() == stream(0, sent), "{sent} bytes");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A record is replaced by the next one in steps, and the process may end between any two.
+#[test]
+fn whoever_is_killed_while_a_record_is_written_leaves_one_that_holds() {
+    use std::os::unix::fs::FileExt as _;
+    let path = path("killed");
+    let mut journal = journal(&path, 100);
+    journal.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    scene.turn(&mut journal);
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let cells = || {
+        let mut cells = [[0; CELL]; 2];
+        for (number, cell) in cells.iter_mut().enumerate() {
+            file.read_exact_at(cell, (CELLS + number * CELL) as u64).unwrap();
+        }
+        cells
+    };
+    let [before, _] = cells();
+    scene.data(Payload::copy_of(&stream(0, 100)));
+    scene.turn(&mut journal);
+    forget(journal);
+    let [over, after] = cells();
+    assert_eq!((over[0], &over[1..]), (0, &before[1..]));
+    let held = |cells: [&[u8; CELL]; 2]| {
+        for (number, cell) in cells.into_iter().enumerate() {
+            file.write_all_at(cell, (CELLS + number * CELL) as u64).unwrap();
+        }
+        let left = left(&path, 101);
+        assert_eq!(left.len(), 1);
+        left[0].held[1].len()
+    };
+    for written in 1..=CELL {
+        let mut torn = [0; CELL];
+        torn[1..written].copy_from_slice(&after[1..written]);
+        assert_eq!(held([&before, &torn]), 0, "{written} bytes");
+    }
+    assert!([0, 100].contains(&held([&before, &after])));
+    assert_eq!(held([&over, &after]), 100);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn what_another_version_has_left_is_known_as_that() {
+    use std::os::unix::fs::FileExt as _;
+    let path = path("version");
+    let mut journal = journal(&path, 100);
+    journal.put_in_place().unwrap();
+    Scene::new().turn(&mut journal);
+    forget(journal);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    for (magic, is_another, flows) in
+        [(b"shorthaul 6", false, 1), (b"shorthaul 5", true, 0), (b"Xhorthaul 6", false, 0)]
+    {
+        file.write_all_at(magic, 0).unwrap();
+        assert_eq!(Former::open(&path).unwrap().is_of_another_version(), is_another);
+        assert_eq!(left(&path, 101).len(), flows);
+    }
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
@@ -299,8 +406,6 @@ fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
     assert_eq!(left(&path, 3_000 + 14 * 60).len(), 1, "a flow may hold the same bytes for hours");
     scene.data(Payload::copy_of(&stream(0, 100)));
     scene.turn(&mut journal);
-    let slot = 0;
-    let changes = journal.changes[slot];
     forget(journal);
     let whole = std::fs::read(&path).unwrap();
     for at in [0, 20] {
@@ -309,11 +414,10 @@ fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
         std::fs::write(&path, &other).unwrap();
         assert_eq!(left(&path, 3_001), [], "byte {at}");
     }
-    // Of two records that are written in turn, one is torn: the other holds.
     let mut torn = whole.clone();
-    torn[HEADER + slot * SLOT + (changes % 2) as usize * COPY + 100] ^= 0x40;
+    torn[CELLS + CELL + 50] ^= 0x40;
     std::fs::write(&path, &torn).unwrap();
-    assert!(left(&path, 3_001)[0].held[1].is_empty());
+    assert_eq!(left(&path, 3_001), []);
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(left(&path, 3_001)[0].held[1].len(), 100);
     for len in [0, 1, 63, 64, 200, 1 << 20] {

@@ -27,6 +27,7 @@ mod forwarder;
 mod host;
 mod host_loop;
 mod journal;
+mod journal_cells;
 mod journal_files;
 mod keeper;
 mod leading;

@@ -5,6 +5,7 @@ use shorthaul_os::confine::Confined;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What a running gateway has to say.
 #[derive(Debug)]
@@ -80,6 +81,11 @@ pub enum Notice {
     HeadersNotKept {
         /// Why.
         why: io::Error,
+    },
+    /// What a gateway before has left is not understood.
+    OtherVersion {
+        /// Where it lies.
+        file: PathBuf,
     },
     /// The run directory has no room: a crash from now on loses bytes.
     NotKept,
@@ -162,6 +168,12 @@ impl fmt::Display for Notice {
                     [name] => format!("`{name}` is"),
                     names => format!("`{}` are", names.join("`, `")),
                 }
+            ),
+            Notice::OtherVersion { file } => write!(
+                f,
+                "`{}` was written by another version of this program: nothing is known of the connections in it, and those of which bytes were held \
+                 are lost",
+                file.display()
             ),
             Notice::NotKept => f.write_str(
                 "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",

@@ -229,12 +229,12 @@ impl Records {
         self.reserved[extent]
     }
 
-    /// Takes room for what lies before `end`, as far as there is any. Says up to where there is, which may be further.
-    pub fn reserve(&mut self, end: usize) -> usize {
-        let wanted = end.div_ceil(EXTENT).min(self.reserved.len());
-        let _ = (0..wanted).all(|extent| self.reserve_extent(extent));
-        let reserved = self.reserved.iter().take_while(|reserved| **reserved).count();
-        (reserved * EXTENT).min(self.arena.layout.records)
+    /// Takes room for what lies between `start` and `end`, as far as there is any. Says up to where there is, which may be further.
+    pub fn reserve(&mut self, start: usize, end: usize) -> usize {
+        let (first, wanted) = (start / EXTENT, end.div_ceil(EXTENT).min(self.reserved.len()));
+        let _ = (first..wanted).all(|extent| self.reserve_extent(extent));
+        let reserved = self.reserved.iter().skip(first).take_while(|reserved| **reserved).count();
+        ((first + reserved) * EXTENT).min(self.arena.layout.records)
     }
 
     /// Stores `bytes` at `offset`, in one go as seen by whoever finds the file when this process was ended: before everything that

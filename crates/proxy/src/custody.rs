@@ -1,10 +1,11 @@
 //! What must survive a crash of the gateway, and where it is kept.
 //!
-//! Reading order: [`Custody`] (a store, which the driver gives), [`FlowRecord`] (the state of a flow, as bytes of a fixed size),
+//! Reading order: [`Custody`] (a store, which the driver gives), [`FlowRecord`] (the state of a flow, as few bytes),
 //! [`Inherited`] (what a predecessor left of a flow), [`FlowMomentum`] (what it says besides if it hands over on purpose).
 mod codec;
 mod momentum;
 
+pub use codec::Encoded;
 pub use momentum::FlowMomentum;
 pub(crate) use momentum::{DirectionMomentum, GroupMomentum, SharedMomentum};
 
@@ -226,8 +227,7 @@ impl Inherited {
 
     /// Reads what [`Inherited::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (record, mut rest) = bytes.split_first_chunk()?;
-        let record = FlowRecord::decode(record)?;
+        let (record, mut rest) = FlowRecord::decode(bytes)?;
         let mut held = [Held::default(), Held::default()];
         for (side, held) in held.iter_mut().enumerate() {
             let (start, after) = rest.split_first_chunk()?;
@@ -323,7 +323,8 @@ mod tests {
         for len in 0..whole.len() {
             assert_eq!(Inherited::decode(&whole[..len]), None);
         }
-        for at in FlowRecord::SIZE..FlowRecord::SIZE + 16 {
+        let len = record.encode().len();
+        for at in len..len + 16 {
             let mut garbled = whole.clone();
             garbled[at] ^= 0x81;
             assert_eq!(Inherited::decode(&garbled), None, "byte {at}");

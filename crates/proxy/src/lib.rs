@@ -49,7 +49,7 @@ pub use ack_release::{
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::GatewayConfig;
 pub use counters::Counters;
-pub use custody::{Custody, FlowMomentum, FlowRecord, Held, Holding, Inherited};
+pub use custody::{Custody, Encoded, FlowMomentum, FlowRecord, Held, Holding, Inherited};
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict, KnownGains};

@@ -1,33 +1,46 @@
 //! What is known of a flow that says nothing, as bytes: a fraction of what it takes while it is served.
 //!
-//! It is a list of numbers ([`Keep`](shorthaul_types::Keep)). Most are zero or small; of the others most are times, of which many are the same or near
-//! each other:
+//! It is a list of numbers ([`Keep`](shorthaul_types::Keep)). Most are zero or one, or have been there shortly before: a time, a size of segments, the end of a
+//! stream. So a number is told by one of those that were there last, if it can be ([`Recent`]), in units of four bits:
 //!
 //! ```text
-//! code of four bits, two in a byte; then what the codes say follows
-//! 0 … 8     the number, in so many bytes, the lowest first
-//! 9 … 14    what is to be added to the last number of four bytes or more, in 0 … 5 bytes, the sign in the lowest bit
-//! 15        zeros: how many, in a byte
+//! 0, 1        this number
+//! 2 n         n + 3 zeros
+//! 3 n         the number that was there n + 8 others ago
+//! 4, 5        the number, in two or four units, the lowest first
+//! 6 n         the number, in n + 1 units
+//! 7 k n       the number that was there k others ago and a difference, in n + 1 units, the sign in the lowest bit
+//! 8 ... 15    the number that was there so many others ago, less 8
 //! ```
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A number of so many bytes is one that others are told by.
-const LARGE: usize = 4;
-/// The code of the first difference, and the most bytes of one.
-const DIFFERENCE: u8 = 9;
-const MOST: usize = 5;
-/// The code of zeros, and from how many on they have one.
-const ZEROS: u8 = 15;
+/// Codes with more behind them.
+const ZEROS: u8 = 2;
+const OLDER: u8 = 3;
+const SHORT: u8 = 4;
+const LONGER: u8 = 5;
+const LONG: u8 = 6;
+const NEAR: u8 = 7;
+/// The code of the number that was there last.
+const SAME: u8 = 8;
+/// From so many zeros on they have one code, and so many have one at most.
 const FEW: usize = 3;
+const MANY: usize = FEW + UNIT;
+/// What a unit can say.
+const UNIT: usize = 15;
+/// The numbers with a code of one unit, those with one of two, and those that others may be near.
+const LATEST: usize = 8;
+const KNOWN: usize = LATEST + UNIT + 1;
+const NEARBY: usize = UNIT + 1;
 
 /// Numbers, packed.
 #[derive(Debug)]
 pub(crate) struct Packed(Box<[u8]>);
 
-/// How many bytes a number takes.
-fn bytes_of(number: u64) -> usize {
-    8 - number.leading_zeros() as usize / 8
+/// How many units a number takes.
+fn units_of(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(4).max(1) as usize
 }
 
 /// A difference with its sign in the lowest bit.
@@ -40,79 +53,152 @@ fn added(from: u64, difference: u64) -> u64 {
     from.wrapping_add(difference >> 1 ^ (difference & 1).wrapping_neg())
 }
 
+/// The numbers above one that were there last, each once, the latest first.
+struct Recent {
+    numbers: [u64; KNOWN],
+    len: usize,
+}
+
+impl Recent {
+    fn new() -> Self {
+        Recent { numbers: [0; KNOWN], len: 0 }
+    }
+
+    fn known(&self) -> &[u64] {
+        &self.numbers[..self.len]
+    }
+
+    /// One of them is there again.
+    fn again(&mut self, place: usize) -> Option<u64> {
+        self.numbers[..self.len].get_mut(..=place)?.rotate_right(1);
+        Some(self.numbers[0])
+    }
+
+    /// Another one is there; the oldest is forgotten.
+    fn add(&mut self, number: u64) {
+        self.len = (self.len + 1).min(KNOWN);
+        self.numbers[..self.len].rotate_right(1);
+        self.numbers[0] = number;
+    }
+}
+
 struct Packing {
     out: Vec<u8>,
-    /// Where the byte with the next code is, if that is the second of two.
-    second: Option<usize>,
-    large: u64,
+    /// The last byte has room for a unit.
+    is_half: bool,
+    recent: Recent,
 }
 
 impl Packing {
-    fn code(&mut self, code: u8, number: u64, bytes: usize) {
-        match self.second.take() {
-            Some(at) => self.out[at] |= code << 4,
-            None => {
-                self.second = Some(self.out.len());
-                self.out.push(code);
-            }
+    fn unit(&mut self, unit: u8) {
+        if self.is_half
+            && let Some(last) = self.out.last_mut()
+        {
+            *last |= unit << 4;
+        } else {
+            self.out.push(unit);
         }
-        self.out.extend_from_slice(&number.to_le_bytes()[..bytes]);
+        self.is_half = !self.is_half;
     }
 
+    fn units(&mut self, number: u64, units: usize) {
+        (0..units).for_each(|place| self.unit((number >> (4 * place)) as u8 & 0xf));
+    }
+
+    /// A number that is neither zero nor one.
     fn number(&mut self, number: u64) {
-        let bytes = bytes_of(number);
-        if bytes < LARGE {
-            return self.code(bytes as u8, number, bytes);
+        if let Some(place) = self.recent.known().iter().position(|known| *known == number) {
+            self.recent.again(place);
+            return match place {
+                0..LATEST => self.unit(SAME + place as u8),
+                _ => {
+                    self.unit(OLDER);
+                    self.unit((place - LATEST) as u8);
+                }
+            };
         }
-        let difference = difference(self.large, number);
-        let shorter = bytes_of(difference);
-        self.large = number;
-        if shorter <= MOST && shorter < bytes {
-            self.code(DIFFERENCE + shorter as u8, difference, shorter);
-        } else {
-            self.code(bytes as u8, number, bytes);
+        let own = units_of(number);
+        let apart = self.recent.known().iter().take(NEARBY).map(|known| difference(*known, number));
+        let nearest = apart.enumerate().min_by_key(|(_, apart)| units_of(*apart));
+        match (own, nearest) {
+            (..=2, _) => {
+                self.unit(SHORT);
+                self.units(number, 2);
+            }
+            (3 | 4, _) => {
+                self.unit(LONGER);
+                self.units(number, 4);
+            }
+            (_, Some((place, apart))) if units_of(apart) + 1 < own => {
+                let units = units_of(apart);
+                [NEAR, place as u8, units as u8 - 1].into_iter().for_each(|unit| self.unit(unit));
+                self.units(apart, units);
+            }
+            _ => {
+                [LONG, own as u8 - 1].into_iter().for_each(|unit| self.unit(unit));
+                self.units(number, own);
+            }
         }
+        self.recent.add(number);
     }
 }
 
 impl Packed {
     pub fn of(numbers: &[u64]) -> Packed {
-        let mut packing = Packing { out: Vec::with_capacity(numbers.len() * 2), second: None, large: 0 };
+        let out = Vec::with_capacity(numbers.len());
+        let mut packing = Packing { out, is_half: false, recent: Recent::new() };
         let mut rest = numbers;
         while let Some(&number) = rest.first() {
-            let zeros = rest.iter().take(usize::from(u8::MAX)).take_while(|number| **number == 0).count();
-            if zeros >= FEW {
-                packing.code(ZEROS, zeros as u64, 1);
-                rest = &rest[zeros..];
+            let zeros = rest.iter().take(MANY).take_while(|number| **number == 0).count();
+            let told = if zeros >= FEW {
+                packing.unit(ZEROS);
+                packing.unit((zeros - FEW) as u8);
+                zeros
             } else {
-                packing.number(number);
-                rest = &rest[1..];
-            }
+                match number {
+                    0 | 1 => packing.unit(number as u8),
+                    _ => packing.number(number),
+                }
+                1
+            };
+            rest = &rest[told..];
         }
-        Packed(packing.out.into_boxed_slice())
+        // In a place of its own: were the list made shorter, what is behind it would be free between those that stay.
+        Packed(packing.out.as_slice().into())
     }
 
     /// The numbers, one after the other.
     pub fn numbers(&self) -> Unpacking<'_> {
-        Unpacking { bytes: &self.0, second: None, zeros: 0, large: 0 }
+        Unpacking { bytes: &self.0, second: None, zeros: 0, recent: Recent::new() }
     }
 }
 
 /// What is left to unpack.
 pub(crate) struct Unpacking<'a> {
     bytes: &'a [u8],
+    /// The second unit of the last byte.
     second: Option<u8>,
-    zeros: u64,
-    large: u64,
+    zeros: u8,
+    recent: Recent,
 }
 
 impl Unpacking<'_> {
-    fn taken(&mut self, bytes: usize) -> Option<u64> {
-        let (head, rest) = self.bytes.split_at_checked(bytes)?;
+    fn unit(&mut self) -> Option<u8> {
+        if let Some(unit) = self.second.take() {
+            return Some(unit);
+        }
+        let (byte, rest) = self.bytes.split_first()?;
         self.bytes = rest;
-        let mut number = [0; 8];
-        number[..bytes].copy_from_slice(head);
-        Some(u64::from_le_bytes(number))
+        self.second = Some(byte >> 4);
+        Some(byte & 0xf)
+    }
+
+    fn units(&mut self, units: u8) -> Option<u64> {
+        (0..units).try_fold(0, |number, place| Some(number | u64::from(self.unit()?) << (4 * place)))
+    }
+
+    fn one_more(&mut self) -> Option<u8> {
+        Some(self.unit()? + 1)
     }
 }
 
@@ -124,26 +210,31 @@ impl Iterator for Unpacking<'_> {
             self.zeros -= 1;
             return Some(0);
         }
-        let code = match self.second.take() {
-            Some(code) => code,
-            None => {
-                let (codes, rest) = self.bytes.split_first()?;
-                self.bytes = rest;
-                self.second = Some(codes >> 4);
-                codes & 15
-            }
-        };
-        let number = match code {
-            0..DIFFERENCE => self.taken(usize::from(code))?,
-            DIFFERENCE..ZEROS => added(self.large, self.taken(usize::from(code - DIFFERENCE))?),
-            _ => {
-                self.zeros = self.taken(1)?.checked_sub(1)?;
+        let number = match self.unit()? {
+            code @ (0 | 1) => return Some(code.into()),
+            ZEROS => {
+                self.zeros = self.unit()? + FEW as u8 - 1;
                 return Some(0);
             }
+            OLDER => {
+                let place = usize::from(self.unit()?) + LATEST;
+                return self.recent.again(place);
+            }
+            SHORT => self.units(2)?,
+            LONGER => self.units(4)?,
+            LONG => {
+                let units = self.one_more()?;
+                self.units(units)?
+            }
+            NEAR => {
+                let place = usize::from(self.unit()?);
+                let known = *self.recent.known().get(place)?;
+                let units = self.one_more()?;
+                added(known, self.units(units)?)
+            }
+            code => return self.recent.again(usize::from(code - SAME)),
         };
-        if bytes_of(number) >= LARGE {
-            self.large = number;
-        }
+        self.recent.add(number);
         Some(number)
     }
 }
@@ -178,11 +269,31 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_near_each_other_are_small() {
+    fn what_was_there_before_is_small() {
         let now = 1_234_567_890_123_456;
+        let len = |numbers: &[u64]| Packed::of(numbers).0.len();
         let near: Vec<u64> = (0..20).map(|i| now + i * 1_000_000).collect();
-        assert!(Packed::of(&near).0.len() < 7 + 20 * 4, "{}", Packed::of(&near).0.len());
-        assert!(Packed::of(&[now; 20]).0.len() < 7 + 20);
-        assert!(Packed::of(&[0; 200]).0.len() <= 2);
+        assert!(len(&near) < 9 + 20 * 5, "{}", len(&near));
+        assert!(len(&[now; 20]) <= 9 + 10);
+        assert!(len(&[0; 180]) <= 10);
+        // So many others lie between two times that it is there.
+        let others: Vec<u64> = (0..KNOWN as u64).map(|i| 1_000 + i).collect();
+        let [known, forgotten] = [KNOWN - 1, KNOWN]
+            .map(|between| [&[now], &others[..between]].concat())
+            .map(|before| len(&[&before[..], &[now]].concat()) - len(&before));
+        assert!(known <= 1 && forgotten >= 5, "{known} and {forgotten} bytes");
+    }
+
+    #[test]
+    fn any_bytes_are_numbers_and_end() {
+        let mut noise = 1_u64;
+        for len in 0..2_000 {
+            let mut next = || {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (noise >> 56) as u8
+            };
+            let packed = Packed((0..len % 50).map(|_| next()).collect());
+            assert!(packed.numbers().count() <= 50 * 2 * MANY);
+        }
     }
 }

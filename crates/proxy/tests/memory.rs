@@ -22,8 +22,8 @@ const FLOWS: u32 = 4_096;
 const HOSTS: u32 = 64;
 const ECHO: usize = 64;
 /// Of the heap in each mode, idle and after an echo, with queues that are as long as all flows were at once, and what is known of each host, of
-/// which there is one for 64 flows. What survives a crash takes 480 bytes more, in a file.
-const LIMITS: [[usize; 2]; 2] = [[720, 720], [1_150, 1_400]];
+/// which there is one for 64 flows. What survives a crash takes 128 bytes more, in a file.
+const LIMITS: [[usize; 2]; 2] = [[390, 430], [700, 890]];
 
 /// Both ends of all flows, each with as many bytes behind it.
 struct Ends {

@@ -1,5 +1,5 @@
 //! What a gateway keeps for the case that it crashes, in memory.
-use shorthaul_proxy::{Custody, FlowRecord, Holding, Inherited};
+use shorthaul_proxy::{Custody, Encoded, FlowRecord, Holding, Inherited};
 use shorthaul_wire::Payload;
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 struct Kept {
     serial: u64,
-    record: Option<[u8; FlowRecord::SIZE]>,
+    record: Option<Encoded>,
     pieces: [BTreeMap<u64, Vec<u8>>; 2],
 }
 
@@ -31,7 +31,7 @@ impl Vault {
 
     /// The record of each flow.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> + '_ {
-        self.kept.values().filter_map(|kept| FlowRecord::decode(kept.record.as_ref()?))
+        self.kept.values().filter_map(|kept| Some(FlowRecord::decode(kept.record.as_ref()?)?.0))
     }
 
     /// How many bytes are kept.
@@ -42,7 +42,7 @@ impl Vault {
     /// Each flow as it is left to the next gateway.
     pub fn left(&self) -> Vec<Inherited> {
         let of = |kept: &Kept| {
-            let record = FlowRecord::decode(kept.record.as_ref()?)?;
+            let (record, _) = FlowRecord::decode(kept.record.as_ref()?)?;
             let pieces = kept
                 .pieces
                 .each_ref()

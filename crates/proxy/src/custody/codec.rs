@@ -1,18 +1,20 @@
-//! A flow's record as bytes.
+//! A flow's record as bytes: as few as it needs.
+//!
+//! What is nearly always small takes a byte for seven bits of it; what an end has said of the other one is told by how far it is from what was delivered,
+//! which is zero where all is silent. So a flow of IPv4 that says nothing takes about 110 bytes, and no flow more than [`FlowRecord::MOST`].
 use super::{DirectionRecord, FlowRecord};
 use crate::end::End;
 use crate::handshake::Agreed;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::ops::Deref;
 use core::time::Duration;
 use shorthaul_types::{Keep, Numbers, PortId, SeqNum, SeqSpace, keeps};
 use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header};
 
 /// The first byte of a record: another one with each change of what follows.
-const VERSION: u8 = 0x54;
-/// Where the checksum lies, over all that is before it.
-const CHECKSUM: usize = FlowRecord::SIZE - 8;
-/// No stream is longer, and seven bytes hold it. What is larger was not written by us.
+const VERSION: u8 = 0x55;
+/// No stream is longer. What is larger was not written by us.
 const LONGEST: u64 = (1 << 56) - 1;
 /// No window is larger (RFC 7323 §2.3).
 const LARGEST_WINDOW: u64 = 1 << 30;
@@ -23,34 +25,50 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
         let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xd1b5_4a32_d192_ed03);
         product as u64 ^ (product >> 64) as u64
     };
-    let (pairs, _) = bytes.as_chunks::<16>();
-    let (mut even, mut odd) = (1, 2);
-    for pair in pairs {
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&pair[at..at + 8]);
-            u64::from_ne_bytes(word)
-        };
-        (even, odd) = (fold(even, word(0)), fold(odd, word(8)));
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut sums = [1, bytes.len() as u64];
+    for (number, word) in words.iter().chain([&last]).enumerate() {
+        sums[number % 2] = fold(sums[number % 2], u64::from_ne_bytes(*word));
     }
-    (even ^ odd.rotate_left(32)).to_ne_bytes()
+    (sums[0] ^ sums[1].rotate_left(32)).to_ne_bytes()
 }
 
-/// Bytes in order: to be written, or read.
+/// Bytes in order: to be written, or read. `None` where there are none to be read, or not such.
 trait Fields {
-    /// Writes `value`, or puts in its place what is read, in the lowest `SIZE` bytes.
-    fn field<const SIZE: usize>(&mut self, value: &mut u64);
+    /// Writes the lowest `SIZE` bytes of `value`, or puts in its place what is read.
+    fn field<const SIZE: usize>(&mut self, value: &mut u64) -> Option<()>;
+
+    /// The same for one that is small: a byte for seven bits of it, the lowest first, and the highest bit where more follow.
+    fn small(&mut self, value: &mut u64) -> Option<()>;
+
+    /// The same for one that is near another, which is known: by how far it is from that.
+    fn near(&mut self, value: &mut u64, known: u64) -> Option<()> {
+        let apart = value.wrapping_sub(known) as i64;
+        let mut apart = (apart << 1 ^ apart >> 63) as u64;
+        self.small(&mut apart)?;
+        *value = known.wrapping_add(apart >> 1 ^ (apart & 1).wrapping_neg());
+        Some(())
+    }
 }
 
-struct Writing<'a>(&'a mut [u8]);
+struct Writing<'a>(&'a mut Encoded);
 
 impl Fields for Writing<'_> {
     #[inline]
-    fn field<const SIZE: usize>(&mut self, value: &mut u64) {
-        let bytes = core::mem::take(&mut self.0);
-        let (head, rest) = bytes.split_at_mut(SIZE);
-        head.copy_from_slice(&value.to_le_bytes()[..SIZE]);
-        self.0 = rest;
+    fn field<const SIZE: usize>(&mut self, value: &mut u64) -> Option<()> {
+        self.0.append(&value.to_le_bytes()[..SIZE])
+    }
+
+    #[inline]
+    fn small(&mut self, value: &mut u64) -> Option<()> {
+        let mut rest = *value;
+        while rest >= 0x80 {
+            self.0.append(&[rest as u8 | 0x80])?;
+            rest >>= 7;
+        }
+        self.0.append(&[rest as u8])
     }
 }
 
@@ -58,12 +76,60 @@ struct Reading<'a>(&'a [u8]);
 
 impl Fields for Reading<'_> {
     #[inline]
-    fn field<const SIZE: usize>(&mut self, value: &mut u64) {
-        let (head, rest) = self.0.split_at(SIZE);
+    fn field<const SIZE: usize>(&mut self, value: &mut u64) -> Option<()> {
+        let (head, rest) = self.0.split_at_checked(SIZE)?;
         let mut bytes = [0; 8];
         bytes[..SIZE].copy_from_slice(head);
         *value = u64::from_le_bytes(bytes);
         self.0 = rest;
+        Some(())
+    }
+
+    #[inline]
+    fn small(&mut self, value: &mut u64) -> Option<()> {
+        *value = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            *value |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+/// A record as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded {
+    bytes: [u8; FlowRecord::MOST],
+    len: usize,
+}
+
+impl Encoded {
+    const fn empty() -> Self {
+        Encoded { bytes: [0; FlowRecord::MOST], len: 0 }
+    }
+
+    /// `None` where there is no room: no record is as long.
+    fn append(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.len + bytes.len();
+        self.bytes.get_mut(self.len..end)?.copy_from_slice(bytes);
+        self.len = end;
+        Some(())
+    }
+
+    fn seal(&mut self) -> Option<()> {
+        self.append(&checksum(self))
+    }
+}
+
+impl Deref for Encoded {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
@@ -114,41 +180,79 @@ struct RawDirection {
 }
 
 impl Raw {
+    /// What the bytes say that a record begins with, and those behind that.
+    fn read(bytes: &[u8]) -> Option<(Raw, &[u8])> {
+        let (mut raw, mut reading) = (Raw::default(), Reading(bytes));
+        // Of another version, what follows is something else.
+        (bytes.first() == Some(&VERSION)).then(|| raw.pass(&mut reading))??;
+        Some((raw, reading.0))
+    }
+
     #[inline]
-    fn pass(&mut self, fields: &mut impl Fields) {
-        fields.field::<1>(&mut self.version);
-        fields.field::<1>(&mut self.flags);
-        fields.field::<8>(&mut self.serial);
-        for end in &mut self.ends {
-            fields.field::<1>(&mut end.flags);
-            fields.field::<1>(&mut end.attachment);
-            fields.field::<2>(&mut end.port);
-            fields.field::<8>(&mut end.address[0]);
-            fields.field::<8>(&mut end.address[1]);
-            fields.field::<1>(&mut end.traffic_class);
-            fields.field::<1>(&mut end.hops);
-            fields.field::<3>(&mut end.label);
-            fields.field::<4>(&mut end.isn);
-            fields.field::<2>(&mut end.mss);
-            fields.field::<1>(&mut end.shift);
-            fields.field::<2>(&mut end.window);
-            fields.field::<4>(&mut end.ts_val);
-            fields.field::<4>(&mut end.ts_ecr);
-            fields.field::<7>(&mut end.acknowledges);
-            fields.field::<7>(&mut end.passed);
-            fields.field::<7>(&mut end.advertised);
-            fields.field::<7>(&mut end.urgent);
+    fn pass(&mut self, fields: &mut impl Fields) -> Option<()> {
+        fields.field::<1>(&mut self.version)?;
+        fields.field::<1>(&mut self.flags)?;
+        fields.small(&mut self.serial)?;
+        self.directions.iter_mut().try_for_each(|direction| direction.pass(fields))?;
+        let [up, down] = &self.directions;
+        let [client, server] = &mut self.ends;
+        client.pass(fields, up, down)?;
+        server.pass(fields, down, up)
+    }
+}
+
+impl RawDirection {
+    #[inline]
+    fn pass(&mut self, fields: &mut impl Fields) -> Option<()> {
+        fields.field::<1>(&mut self.flags)?;
+        let offsets = [&mut self.delivered, &mut self.received, &mut self.sent];
+        let edges = [&mut self.edge, &mut self.peer_edge];
+        offsets.into_iter().chain(edges).try_for_each(|offset| fields.small(offset))?;
+        if has(self.flags, 3) {
+            fields.field::<4>(&mut self.ts_recent)?;
         }
-        for direction in &mut self.directions {
-            fields.field::<1>(&mut direction.flags);
-            fields.field::<7>(&mut direction.delivered);
-            fields.field::<5>(&mut direction.received);
-            fields.field::<4>(&mut direction.sent);
-            fields.field::<5>(&mut direction.edge);
-            fields.field::<4>(&mut direction.peer_edge);
-            fields.field::<4>(&mut direction.ts_recent);
-            fields.field::<6>(&mut direction.srtt);
+        if has(self.flags, 4) {
+            fields.small(&mut self.srtt)?;
         }
+        Some(())
+    }
+}
+
+impl RawEnd {
+    /// What it sends, and what it is sent, is known.
+    #[inline]
+    fn pass(&mut self, fields: &mut impl Fields, from: &RawDirection, to: &RawDirection) -> Option<()> {
+        fields.field::<1>(&mut self.flags)?;
+        let mut attachment_and_shift = self.attachment << 4 | self.shift;
+        fields.field::<1>(&mut attachment_and_shift)?;
+        (self.attachment, self.shift) = (attachment_and_shift >> 4, attachment_and_shift & 0xf);
+        fields.field::<2>(&mut self.port)?;
+        if has(self.flags, 0) {
+            fields.field::<8>(&mut self.address[0])?;
+            fields.field::<8>(&mut self.address[1])?;
+            fields.field::<3>(&mut self.label)?;
+        } else {
+            fields.field::<4>(&mut self.address[0])?;
+            fields.field::<2>(&mut self.label)?;
+        }
+        fields.field::<1>(&mut self.traffic_class)?;
+        fields.field::<1>(&mut self.hops)?;
+        fields.field::<4>(&mut self.isn)?;
+        fields.field::<2>(&mut self.mss)?;
+        fields.field::<2>(&mut self.window)?;
+        if has(self.flags, 2) {
+            fields.near(&mut self.ts_val, from.ts_recent)?;
+        }
+        if has(self.flags, 3) {
+            fields.near(&mut self.ts_ecr, to.ts_recent)?;
+        }
+        fields.near(&mut self.acknowledges, to.delivered)?;
+        fields.near(&mut self.advertised, to.delivered.wrapping_add(to.peer_edge))?;
+        fields.small(&mut self.passed)?;
+        if has(self.flags, 4) {
+            fields.small(&mut self.urgent)?;
+        }
+        Some(())
     }
 }
 
@@ -306,8 +410,8 @@ impl RawDirection {
     fn read(&self) -> Option<DirectionRecord> {
         let delivered = self.delivered;
         let [received, edge] =
-            [self.received, self.edge].map(|beyond| (delivered + beyond).saturating_sub(1));
-        let [sent, peer_edge] = [self.sent, self.peer_edge].map(|beyond| delivered + beyond);
+            [self.received, self.edge].map(|beyond| delivered.saturating_add(beyond).saturating_sub(1));
+        let [sent, peer_edge] = [self.sent, self.peer_edge].map(|beyond| delivered.saturating_add(beyond));
         let (finished, fin_confirmed) = (has(self.flags, 0), has(self.flags, 1));
         let fin = u64::from(finished);
         let ordered = delivered <= sent && delivered <= received.saturating_add(fin) && received <= edge;
@@ -333,18 +437,21 @@ impl RawDirection {
 }
 
 impl FlowRecord {
-    /// Bytes of an encoded record.
-    pub const SIZE: usize = 232;
+    /// No record takes more bytes.
+    pub const MOST: usize = 260;
 
-    /// The same bytes with the checksum that is theirs: for tests that change what a record says.
-    pub fn sealed(mut bytes: [u8; Self::SIZE]) -> [u8; Self::SIZE] {
-        let (says, sum) = bytes.split_at_mut(CHECKSUM);
-        sum.copy_from_slice(&checksum(says));
-        bytes
+    /// The record that these bytes begin with, with the checksum that is theirs: for tests that change what a record says. `None` where they
+    /// are none.
+    pub fn sealed(bytes: &[u8]) -> Option<Encoded> {
+        let says = bytes.len() - Raw::read(bytes)?.1.len();
+        let mut out = Encoded::empty();
+        out.append(&bytes[..says])?;
+        out.seal()?;
+        Some(out)
     }
 
     /// The record as bytes. The first byte is never zero.
-    pub fn encode(&self) -> [u8; Self::SIZE] {
+    pub fn encode(&self) -> Encoded {
         let Agreed { sack, timestamps, window_scaling, ecn } = self.agreed;
         let mut raw = Raw {
             version: u64::from(VERSION),
@@ -353,20 +460,18 @@ impl FlowRecord {
             ends: self.ends.each_ref().map(RawEnd::of),
             directions: self.directions.each_ref().map(RawDirection::of),
         };
-        let mut out = [0; Self::SIZE];
-        raw.pass(&mut Writing(&mut out[..CHECKSUM]));
-        let sum = checksum(&out[..CHECKSUM]);
-        out[CHECKSUM..].copy_from_slice(&sum);
+        let mut out = Encoded::empty();
+        let is_whole = raw.pass(&mut Writing(&mut out)).is_some() && out.seal().is_some();
+        debug_assert!(is_whole, "there is room for any record");
         out
     }
 
-    /// Reads a record; `None` for a free slot, for one that was torn, and for what no gateway can have written.
-    pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
-        if bytes[0] != VERSION || bytes[CHECKSUM..] != checksum(&bytes[..CHECKSUM]) {
-            return None;
-        }
-        let mut raw = Raw::default();
-        raw.pass(&mut Reading(&bytes[..CHECKSUM]));
+    /// Reads the record that these bytes begin with, and says what is behind it; `None` for none, for one that was torn or is of another version, and
+    /// for what no gateway can have written.
+    pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (raw, rest) = Raw::read(bytes)?;
+        let says = &bytes[..bytes.len() - rest.len()];
+        let rest = rest.strip_prefix(&checksum(says))?;
         let [client, server] = &raw.ends;
         let ends = [client.read(server)?, server.read(client)?];
         let [up, down] = &raw.directions;
@@ -382,8 +487,8 @@ impl FlowRecord {
             ends,
             directions: [up.read()?, down.read()?],
         };
-        // Nor with anything where nothing is to be.
-        (record.encode() == *bytes).then_some(record)
+        // Nor in other words than ours.
+        (record.encode()[..] == bytes[..bytes.len() - rest.len()]).then_some((record, rest))
     }
 }
 
@@ -444,17 +549,106 @@ pub(super) mod tests {
         for (client, server) in [("10.0.0.1", "10.255.0.2"), ("fd00::1", "2001:db8::2")] {
             let record = record(client, server);
             let bytes = record.encode();
-            assert_eq!(FlowRecord::decode(&bytes), Some(record));
-            for torn in 0..FlowRecord::SIZE {
+            assert_eq!(FlowRecord::decode(&bytes), Some((record, &[][..])));
+            let behind = [&bytes[..], &[1, 2]].concat();
+            assert_eq!(FlowRecord::decode(&behind), Some((record, &[1, 2][..])));
+            for torn in 0..bytes.len() {
+                assert_eq!(FlowRecord::decode(&bytes[..torn]), None, "{torn} bytes");
                 for bit in [0x01, 0x80] {
-                    let mut bytes = bytes;
+                    let mut bytes = bytes.to_vec();
                     bytes[torn] ^= bit;
                     assert_eq!(FlowRecord::decode(&bytes), None, "byte {torn}");
                 }
             }
         }
-        assert_eq!(FlowRecord::decode(&[0; FlowRecord::SIZE]), None);
-        assert_eq!(FlowRecord::decode(&[VERSION; FlowRecord::SIZE]), None);
+        assert_eq!(FlowRecord::decode(&[0; FlowRecord::MOST]), None);
+        assert_eq!(FlowRecord::decode(&[VERSION; FlowRecord::MOST]), None);
+    }
+
+    /// A flow that says nothing is to take little, and any flow no more than there is room for.
+    #[test]
+    fn a_record_is_as_small_as_what_it_says() {
+        let mut idle = record("10.0.0.1", "10.255.0.2");
+        idle.serial = 1_000_000;
+        for (side, clock) in [(0, 0x8765_4321), (1, 0x1234_5678)] {
+            let (received, delivered) = (100_000, 100_000);
+            idle.directions[side] = DirectionRecord {
+                received,
+                delivered,
+                sent: delivered,
+                edge: received + (1 << 20),
+                peer_edge: delivered + (1 << 20),
+                ts_recent: Some(clock),
+                srtt: Some(Duration::from_millis(200)),
+                ..DirectionRecord::default()
+            };
+            let end = &mut idle.ends[side];
+            (end.ts_val, end.ts_ecr, end.urgent) =
+                (Some(clock), Some(0x1234_5678 ^ 0x8765_4321 ^ clock), None);
+            (end.acknowledges, end.advertised) = (100_000, 100_000 + (1 << 20));
+        }
+        let v4 = idle.encode().len();
+        assert!(v4 <= 112, "{v4} bytes");
+        for (end, address) in idle.ends.iter_mut().zip(["fd00::1", "fd00::2"]) {
+            end.ip = record(address, address).ends[0].ip;
+        }
+        let v6 = idle.encode().len();
+        assert!(v6 <= v4 + 26, "{v6} bytes");
+
+        let mut longest = record("fd00::1", "2001:db8::2");
+        for side in 0..2 {
+            let delivered = if side == 0 { LONGEST } else { LONGEST - 1 };
+            longest.directions[side] = DirectionRecord {
+                received: u64::MAX,
+                delivered,
+                sent: u64::MAX,
+                edge: u64::MAX,
+                peer_edge: u64::MAX,
+                ts_recent: Some(side as u32 * 0x8000_0000),
+                srtt: Some(Duration::MAX),
+                ..DirectionRecord::default()
+            };
+            let end = &mut longest.ends[side];
+            (end.ts_val, end.ts_ecr) = (Some(0xffff_ffff), Some(0xffff_ffff));
+            (end.acknowledges, end.advertised) = (0, 0);
+            (end.passed, end.urgent) = (u64::MAX, Some(u64::MAX));
+        }
+        let most = longest.encode().len();
+        assert!(most <= FlowRecord::MOST && most + 8 > FlowRecord::MOST, "{most} bytes");
+    }
+
+    #[test]
+    fn other_words_for_the_same_are_not_ours() {
+        let good = record("10.0.0.1", "10.0.0.2");
+        let bytes = FlowRecord { serial: 1, ..good }.encode();
+        // Its serial number, a one in one byte, in two.
+        let other = [&bytes[..2], &[0x81, 0], &bytes[3..]].concat();
+        let sealed = FlowRecord::sealed(&other).unwrap();
+        assert_eq!(sealed.len(), bytes.len() + 1);
+        assert_eq!(FlowRecord::decode(&sealed), None);
+        // One of before, and one of another layout, are none.
+        for version in [VERSION - 1, VERSION + 1] {
+            assert!(FlowRecord::sealed(&[&[version], &bytes[1..]].concat()).is_none());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_none() {
+        let good = record("10.0.0.1", "10.0.0.2").encode();
+        let mut noise = 1_u64;
+        for _ in 0..200_000 {
+            let mut bytes = good.to_vec();
+            for _ in 0..1 + (noise >> 60) {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = 1 + (noise >> 33) as usize % (bytes.len() - 1);
+                bytes[at] = if noise >> 24 & 1 == 0 { 0xff } else { (noise >> 16) as u8 };
+            }
+            if let Some(sealed) = FlowRecord::sealed(&bytes)
+                && let Some((record, rest)) = FlowRecord::decode(&sealed)
+            {
+                assert_eq!((&record.encode()[..], rest), (&sealed[..], &[][..]));
+            }
+        }
     }
 
     #[test]
@@ -463,7 +657,7 @@ pub(super) mod tests {
         let direction = |change: fn(&mut DirectionRecord)| {
             let mut record = good;
             change(&mut record.directions[1]);
-            FlowRecord::decode(&record.encode())
+            FlowRecord::decode(&record.encode()).map(|(record, _)| record)
         };
         assert!(direction(|_| ()).is_some());
         assert_eq!(direction(|d| d.delivered = d.received + 1), None, "delivered and never received");
