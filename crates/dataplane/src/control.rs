@@ -142,8 +142,8 @@ impl Front {
     /// Waits until whoever wants to take over has prepared itself. From then on it is waited for, on a machine that is busy as well.
     fn await_successor(&self, mut stream: UnixStream, promptly: bool) -> io::Result<()> {
         let _ = if promptly { run_first_by_turns() } else { Ok(()) };
-        if Request::hear(&mut stream, PREPARING)? == Some(Request::TakeOver) {
-            self.tell(Told::TakeOver(stream));
+        if let Some(Request::TakeOver { claims }) = Request::hear(&mut stream, PREPARING)? {
+            self.tell(Told::TakeOver(stream, claims));
         }
         Ok(())
     }
@@ -163,8 +163,8 @@ impl Front {
 
     /// Asks, and writes what is said.
     fn write_answer(&self, request: Request, stream: UnixStream, monitor: &Monitor) -> io::Result<()> {
-        if request == Request::TakeOver {
-            self.tell(Told::TakeOver(stream));
+        if let Request::TakeOver { claims } = request {
+            self.tell(Told::TakeOver(stream, claims));
             return Ok(());
         }
         let out = &mut BufWriter::with_capacity(PIECE, stream);
@@ -214,7 +214,7 @@ impl Front {
                 self.tell(Told::Bandwidth(report));
             }
             Request::Bandwidth(Err(error)) => writeln!(out, "{error}")?,
-            Request::Announce | Request::TakeOver => {} // these have no answer but what is handed over
+            Request::Announce | Request::TakeOver { .. } => {} // these have no answer but what is handed over
             Request::Unknown(other) => {
                 let known = "flows, flows-json, a page of them such as `flows-json 0 1000`, counters, counters-json, workers, workers-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
                 writeln!(out, "unknown request `{other}`: ask for {known}")?;

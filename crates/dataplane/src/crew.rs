@@ -7,7 +7,7 @@ use crate::desk::{Controlled, Desk};
 use crate::exchange::Exchange;
 use crate::notice::Notice;
 use crate::priority::Standing;
-use crate::take_over::Last;
+use crate::take_over::{Alive, Last};
 use crate::{BandwidthReport, Config, EventLoop, Journal, Recorder};
 use shorthaul_os::poll::Waker;
 use shorthaul_os::{Tun, monotonic};
@@ -55,6 +55,8 @@ pub(crate) struct Outfit {
     pub recorder: Option<Recorder>,
     /// What a predecessor left of its hosts' flows.
     pub left: Vec<Inherited>,
+    /// Whoever waits for it.
+    pub alive: Alive,
 }
 
 /// Its place among the others.
@@ -74,14 +76,15 @@ impl Outfit {
         machine: M,
         standing: Standing,
         exchange: Option<Exchange>,
-    ) -> io::Result<EventLoop<M>> {
-        let Outfit { devices, journal, recorder, left } = self;
+    ) -> EventLoop<M> {
+        let Outfit { devices, journal, recorder, left, alive } = self;
         let event_loop = EventLoop::new(devices, machine, journal, recorder);
         let mut event_loop = event_loop.standing(standing).among(exchange);
-        event_loop.adopt(&left);
+        event_loop.adopt(&left, &alive);
         drop(left);
-        event_loop.begin_journal()?;
-        Ok(event_loop)
+        event_loop.begin_journal();
+        alive.say();
+        event_loop
     }
 }
 
@@ -89,6 +92,8 @@ impl Outfit {
 enum Order {
     /// To take over what was left, and say when that is stored.
     Prepare(Box<Outfit>, Sender<()>),
+    /// To put its journal in the place of a predecessor's, and say when it is there.
+    Keep(Sender<()>),
     /// To begin with its rounds.
     Begin,
     Bandwidth(BandwidthReport),
@@ -204,6 +209,17 @@ impl Crew {
         self.workers.iter().try_for_each(|_| all_are.recv().map_err(|_| self.failure()))
     }
 
+    /// They put their journals in the place of predecessors'.
+    ///
+    /// # Errors
+    /// One of them cannot.
+    pub fn keep(&self) -> Result<(), DaemonError> {
+        let (ready, all_are) = mpsc::channel();
+        self.order(|| Order::Keep(ready.clone()));
+        drop(ready);
+        self.workers.iter().try_for_each(|_| all_are.recv().map_err(|_| self.failure()))
+    }
+
     /// The packets are theirs from now on.
     pub fn begin(&self) {
         self.order(|| Order::Begin);
@@ -311,8 +327,11 @@ fn work<M: Controlled>(
     let Place { mut desk, exchange, standing } = place;
     standing.has_started();
     let Ok(Order::Prepare(outfit, ready)) = orders.recv() else { return Ok(()) };
-    let event_loop = outfit.event_loop(make()?, standing, exchange);
-    let mut event_loop = event_loop.map_err(system("putting a journal in its place"))?;
+    let mut event_loop = outfit.event_loop(make()?, standing, exchange);
+    let _ = ready.send(());
+    drop(ready);
+    let Ok(Order::Keep(ready)) = orders.recv() else { return Ok(()) };
+    event_loop.put_journal_in_place().map_err(system("putting a journal in its place"))?;
     let _ = ready.send(());
     drop(ready);
     let Ok(Order::Begin) = orders.recv() else { return Ok(()) };
@@ -362,7 +381,7 @@ fn work<M: Controlled>(
                     let _ = answer.send(event_loop.machine().owes_nothing());
                     return Ok(());
                 }
-                Ok(Order::Prepare(..) | Order::Begin | Order::GoOn) => {} // it has begun
+                Ok(Order::Prepare(..) | Order::Keep(_) | Order::Begin | Order::GoOn) => {} // it has begun
             }
         }
         if let Some(draining) = &mut draining {

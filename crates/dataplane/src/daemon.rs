@@ -12,7 +12,7 @@ use crate::notice::Notice;
 use crate::preflight::{check_host, lock, with_mtus};
 use crate::priority::Standing;
 use crate::rounds::{Ended, Whole, work};
-use crate::take_over::{self, HandedOver};
+use crate::take_over::{self, Alive, HandedOver};
 use crate::{Config, ConfigError, Former, Forwarder, Interception, Journal, Recorder, Session, Steering};
 use shorthaul_monitor::{About, Pages};
 use shorthaul_os::bpf::Program;
@@ -211,40 +211,54 @@ fn run<M: Controlled + 'static>(
         }
         None => None,
     };
-    let mut left = former.left();
+    let alive = handed_over.as_ref().map(|handed_over| handed_over.alive.clone()).unwrap_or_default();
+    let mut left = former.left(&alive);
     let (devices, lock, predecessor) = match (handed_over, own) {
-        (Some(HandedOver { devices, lock, stream, mut lasts }), _) => {
+        (Some(HandedOver { devices, lock, stream, claim, mut lasts, .. }), _) => {
             // The running one has one file for each worker, which are the latest that are there.
             let first = left.len().saturating_sub(lasts.len());
             left[first..].iter_mut().zip(&mut lasts).for_each(|(left, last)| last.complete(left));
             let stopped = lasts.iter().map(|last| last.stopped).min().unwrap_or_default();
-            (devices, lock, Some((stream, stopped)))
+            (devices, lock, Some((stream, claim, stopped)))
         }
         (None, Some((devices, lock))) => (devices, lock, None),
         (None, None) => return Err(not_taken(config)(io::Error::other("it handed over nothing"))),
     };
+    alive.say();
+    let left = distribute(left, &steering);
+    let mut outfits = devices.into_iter().zip(journals).zip(recorders).zip(left).map(
+        |(((devices, journal), recorder), left)| Outfit {
+            devices,
+            journal,
+            recorder,
+            left,
+            alive: alive.clone(),
+        },
+    );
+    let own = outfits.next().ok_or_else(|| not_taken(config)(io::Error::other("it has no devices")))?;
+    crew.prepare(outfits.collect())?;
+    let mut event_loop = own.event_loop(make()?, standing, exchange).losing(leading.lost());
+    // Up to here all is as if this process had never been, and from here on as if the former one had ended.
+    if let Some((_, Some(claim), _)) = &predecessor
+        && !claim.take()
+    {
+        let _ = keeper.leave();
+        crew.leave();
+        return Err(not_taken(config)(take_over::given_up()));
+    }
     if let Some(programs) = programs
-        && let Err(error) = steer(devices.first(), programs)
+        && let Err(error) = steer(Some(event_loop.devices()), programs)
     {
         notify(Notice::SortedHere { why: error.to_string() });
     }
-    let left = distribute(left, &steering);
-    let mut outfits = devices
-        .into_iter()
-        .zip(journals)
-        .zip(recorders)
-        .zip(left)
-        .map(|(((devices, journal), recorder), left)| Outfit { devices, journal, recorder, left });
-    let own = outfits.next().ok_or_else(|| not_taken(config)(io::Error::other("it has no devices")))?;
-    crew.prepare(outfits.collect())?;
-    let event_loop = own.event_loop(make()?, standing, exchange);
-    let mut event_loop = event_loop.map_err(file(paths[0].clone()))?.losing(leading.lost());
+    event_loop.put_journal_in_place().map_err(file(paths[0].clone()))?;
+    crew.keep()?;
     // What they say is over, or stands in the files of this process.
     let former_files = files.present().filter(|path| !keeps || !paths.contains(path));
     if !session.forward_only {
         journal_files::remove(former_files).map_err(file(config.run_dir.clone()))?;
     }
-    if let Some((stream, stopped)) = predecessor {
+    if let Some((stream, _, stopped)) = predecessor {
         control.put_in_place(socket.clone()).map_err(file(socket))?;
         leading.own();
         // It may be gone by now. Then all the more we go on.
@@ -257,11 +271,13 @@ fn run<M: Controlled + 'static>(
     loop {
         let whole =
             Whole { session, signals: &signals, desk: &mut desk, crew: &crew, vanished: leading.vanished() };
-        let Ended::AskedFor(stream) = work(whole, &mut event_loop, read_again, &mut notify)? else { break };
+        let Ended::AskedFor(stream, claims) = work(whole, &mut event_loop, read_again, &mut notify)? else {
+            break;
+        };
         let (mut lasts, others) = crew.stop()?;
         lasts.insert(0, event_loop.hand_over());
         let devices: Vec<&[Tun; 2]> = [event_loop.devices()].into_iter().chain(others).collect();
-        match take_over::hand_over(&stream, &interception, &devices, &lasts, &lock) {
+        match take_over::hand_over((&stream, claims), &interception, &devices, &lasts, &lock) {
             Ok(()) => {
                 // What is left to do here is nothing that packets wait for.
                 event_loop.end();
@@ -343,10 +359,14 @@ impl Formers {
     }
 
     /// What each has left.
-    fn left(self) -> Vec<Vec<Inherited>> {
+    fn left(self, alive: &Alive) -> Vec<Vec<Inherited>> {
         let now = monotonic();
         let pairs = self.all.into_iter().zip(self.into);
-        pairs.map(|(former, into)| former.left(now, into.as_ref())).collect()
+        let left = |(former, into): (Former, Option<Buffers>)| {
+            alive.say();
+            former.left(now, into.as_ref())
+        };
+        pairs.map(left).collect()
     }
 }
 

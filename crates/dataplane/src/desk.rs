@@ -140,8 +140,8 @@ pub(crate) enum Part {
 pub(crate) enum Told {
     /// The access side carries another bandwidth.
     Bandwidth(BandwidthReport),
-    /// Another process wants to go on in its place, and is to be handed all that takes over this.
-    TakeOver(UnixStream),
+    /// Another process wants to go on in its place, and is to be handed all that takes over this. Whether it knows claims.
+    TakeOver(UnixStream, bool),
 }
 
 #[derive(Debug)]

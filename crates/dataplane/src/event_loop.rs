@@ -3,7 +3,7 @@ use crate::driver::{Driven, Driver, Outlet};
 use crate::exchange::{Exchange, Lead};
 use crate::priority::Standing;
 use crate::record::{Mark, Recorder};
-use crate::take_over::Last;
+use crate::take_over::{Alive, Last};
 use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
@@ -175,8 +175,8 @@ impl<M: Driven> EventLoop<M> {
         }
     }
 
-    /// Has the machine take over what a predecessor left.
-    pub fn adopt(&mut self, left: &[Inherited]) {
+    /// Has the machine take over what a predecessor left, which is told that this gets on.
+    pub(crate) fn adopt(&mut self, left: &[Inherited], alive: &Alive) {
         let now = monotonic();
         self.make_room(now, left.len());
         for inherited in left {
@@ -184,16 +184,20 @@ impl<M: Driven> EventLoop<M> {
                 self.outside.mark(now, Mark::Adopt, &inherited.encode());
             }
             self.driver.machine_mut().adopt(now, inherited);
+            alive.say();
         }
     }
 
-    /// Stores all that the next one has to know of what was taken over, and puts the journal in the place of the
-    /// predecessor's.
+    /// Stores all that the next one has to know of what was taken over.
+    pub(crate) fn begin_journal(&mut self) {
+        self.outside.save(self.driver.machine_mut());
+    }
+
+    /// Puts the journal in the place of the predecessor's, which has no need of it any more.
     ///
     /// # Errors
     /// It cannot be put there.
-    pub fn begin_journal(&mut self) -> io::Result<()> {
-        self.outside.save(self.driver.machine_mut());
+    pub(crate) fn put_journal_in_place(&mut self) -> io::Result<()> {
         self.outside.journal.as_mut().map_or(Ok(()), Journal::put_in_place)
     }
 

@@ -46,7 +46,10 @@ pub enum Request {
     /// To be handed everything, by and by.
     Announce,
     /// To be handed everything.
-    TakeOver,
+    TakeOver {
+        /// Whoever asks knows claims, and says that it gets on.
+        claims: bool,
+    },
     /// Something else.
     Unknown(String),
 }
@@ -68,7 +71,8 @@ impl Request {
             "gain-json" => Request::GainJson,
             "snapshot" => Request::Snapshot,
             ANNOUNCE => Request::Announce,
-            TAKE_OVER => Request::TakeOver,
+            // Who knows no claims asks without an end of the line, and does not mind one.
+            TAKE_OVER => Request::TakeOver { claims: bytes.ends_with(b"\n") },
             other if other.starts_with("flows-json ") => {
                 let numbers = other["flows-json ".len()..].split_once(' ');
                 match numbers.and_then(|(from, most)| Some((from.parse().ok()?, most.parse().ok()?))) {

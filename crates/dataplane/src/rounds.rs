@@ -32,8 +32,8 @@ pub(crate) struct Whole<'a> {
 pub(crate) enum Ended {
     /// It was asked to end.
     Over,
-    /// Another process wants to take over.
-    AskedFor(UnixStream),
+    /// Another process wants to take over, and may know claims.
+    AskedFor(UnixStream, bool),
 }
 
 /// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice; or until another wants to take
@@ -74,16 +74,16 @@ pub(crate) fn work<M: Controlled>(
         }
         let told = if asked { desk.answer(event_loop.machine(), event_loop.stats()) } else { None };
         let told = match told {
-            Some(Told::TakeOver(stream)) if end.is_some() => {
+            Some(Told::TakeOver(stream, _)) if end.is_some() => {
                 take_over::refuse(&stream, "it is ending: wait for that, and leave out --take-over");
                 None
             }
-            Some(Told::TakeOver(stream)) if !event_loop.has_journal() => {
+            Some(Told::TakeOver(stream, _)) if !event_loop.has_journal() => {
                 let why = "it keeps nothing that another could go on with (`custody = false`, or --forward-only): end it first";
                 take_over::refuse(&stream, why);
                 None
             }
-            Some(Told::TakeOver(stream)) => return Ok(Ended::AskedFor(stream)),
+            Some(Told::TakeOver(stream, claims)) => return Ok(Ended::AskedFor(stream, claims)),
             Some(Told::Bandwidth(report)) => Some(report),
             None => None,
         };

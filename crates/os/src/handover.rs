@@ -1,11 +1,12 @@
-//! Descriptors that one process hands to another over a Unix socket (`SCM_RIGHTS`, unix(7)).
+//! Descriptors that one process hands to another over a Unix socket (`SCM_RIGHTS`, unix(7)), and what only one of the two gets.
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// At most this many descriptors are handed over at once: as many as the kernel takes (`SCM_MAX_FD`).
@@ -45,12 +46,56 @@ pub fn receive(stream: &UnixStream, longest: usize) -> io::Result<(Vec<u8>, Vec<
     Ok((text, descriptors.collect()))
 }
 
+/// What several processes may have a descriptor of, and one of them gets: whoever takes it first (`eventfd(2)`).
+#[derive(Debug)]
+pub struct Claim(OwnedFd);
+
+impl Claim {
+    /// One that nobody has taken.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new() -> io::Result<Claim> {
+        Ok(Claim(eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Takes it, for ever; whether nobody had.
+    pub fn take(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 8]).is_ok()
+    }
+}
+
+impl AsFd for Claim {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Claim {
+    /// One that another process has made.
+    fn from(descriptor: OwnedFd) -> Claim {
+        Claim(descriptor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
     use std::io::{Read as _, Write as _};
-    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn one_gets_what_both_have() {
+        let (here, there) = UnixStream::pair().unwrap();
+        for first in [0, 1] {
+            let claim = Claim::new().unwrap();
+            send(&here, b"a claim", &[claim.as_fd()]).unwrap();
+            let (_, mut descriptors) = receive(&there, 100).unwrap();
+            let both = [claim, Claim::from(descriptors.remove(0))];
+            assert!(both[first].take());
+            assert!(!both[1 - first].take() && !both[first].take());
+        }
+    }
 
     #[test]
     fn what_is_handed_over_is_the_same_file() {

@@ -3,6 +3,7 @@ use crate::request::MAX_HEAD;
 use crate::route::Endpoint;
 use shorthaul_types::Bytes;
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Why a node could not do what was asked: the error types of RFC 9209 §2.3 that a relay has use for.
@@ -178,16 +179,23 @@ impl Answer {
         self.hops.iter().find(|hop| hop.error.is_some())
     }
 
-    /// Why there is no session, as the first node of a way says it.
-    pub(crate) fn into_refusal(self, first: &Endpoint) -> Refusal {
-        if let Some(hop) = self.failed() {
-            return Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop.clone()) };
+    /// Why there is no session, as the first of the nodes of a way says it, which were asked for by these names.
+    pub(crate) fn into_refusal(self, hops: &[Endpoint]) -> Refusal {
+        if let Some(at) = self.hops.iter().position(|hop| hop.error.is_some()) {
+            let mut hop = self.hops[at].clone();
+            // One without a name calls itself by the address that it listens at, by which nobody knows it.
+            let asked = hops.get(self.hops.len() - 1 - at);
+            if let Some(asked) = asked.filter(|_| hop.node.parse::<SocketAddr>().is_ok()) {
+                hop.node = asked.to_string();
+            }
+            return Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop) };
         }
         let (failure, details) = match self.status {
             407 => (Failure::RequestDenied, "it wants to know who asks: give --secret, or --user".into()),
             status => (Failure::Internal, format!("it answers {status}, and not why")),
         };
-        Refusal::at(&first.to_string(), failure, details)
+        let first = hops.first().map_or_else(|| "the first node".to_owned(), Endpoint::to_string);
+        Refusal::at(&first, failure, details)
     }
 
     /// The whole head.
@@ -413,6 +421,23 @@ mod tests {
         for end in 0..len {
             assert_eq!(read(&bytes[..end]), Ok(None));
         }
+    }
+
+    #[test]
+    fn a_node_without_a_name_is_called_as_it_was_asked_for() {
+        let hops = ["a.example:7080", "10.1.2.3:7080"].map(|hop| hop.parse::<Endpoint>().unwrap());
+        let refused_by = |names: &[&str]| {
+            let failed = HopStatus { error: Some(Failure::ConnectionRefused), ..HopStatus::default() };
+            let others = std::iter::repeat(HopStatus::default());
+            let said = std::iter::once(failed).chain(others).zip(names);
+            let said = said.map(|(hop, name)| HopStatus { node: (*name).into(), ..hop });
+            let answer = Answer { status: 502, hops: said.collect() };
+            answer.into_refusal(&hops).hop.node
+        };
+        assert_eq!(refused_by(&["0.0.0.0:7080"]), "a.example:7080");
+        assert_eq!(refused_by(&["[::]:7080", "first"]), "10.1.2.3:7080");
+        assert_eq!(refused_by(&["paris"]), "paris");
+        assert_eq!(refused_by(&["0.0.0.0:1", "more", "than", "asked"]), "0.0.0.0:1");
     }
 
     #[test]

@@ -332,7 +332,7 @@ impl Client {
         let words = early.now();
         let answered = async {
             links.ask(&mut leg, first, &request, words).await?;
-            links.answered(&mut leg, first).await
+            links.answered(&mut leg, &route.hops).await
         };
         match answered.await {
             Ok((answer, rest)) => Ok(Opened { leg, rest, hops: answer.hops, moving: None, direct: None }),
@@ -381,7 +381,7 @@ impl Client {
             let failed = |refusal| Failed { refusal, said: !words.is_empty() };
             let answered = async {
                 links.ask(&mut leg, first, &request, &words).await?;
-                let (answer, rest) = links.answered(&mut leg, first).await?;
+                let (answer, rest) = links.answered(&mut leg, &route.hops).await?;
                 let begun = moving.check_begun(answer.hops.first().and_then(|hop| hop.received));
                 begun.map_err(|why| Refusal::at(&first.to_string(), Failure::RequestError, why))?;
                 Ok((answer, rest))

@@ -397,6 +397,10 @@ impl Links {
             }
             Ok(Err(error)) => {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                if inner.is_some() {
+                    // What TLS says last tells the other side why: a reset would overtake it.
+                    let _ = socket.end_well();
+                }
                 match inner.and_then(|inner| self.unbelieved(inner)) {
                     Some(why) => Err(refuse(Failure::TlsCertificate, why)),
                     // Somebody who dies meanwhile says nothing of TLS.

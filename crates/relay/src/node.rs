@@ -10,6 +10,7 @@ mod metrics;
 mod own_names;
 mod prepared;
 mod processors;
+mod refusals;
 mod relaying;
 mod session;
 mod strangers;
@@ -28,7 +29,6 @@ use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::seen::Seen;
 use crate::status::NodeStatus;
 use crate::take_over::{Inherited, Listening};
-use crate::throttle::Throttle;
 use access::AccessLog;
 use admission::Admission;
 use heir::{Heir, Inheritance};
@@ -36,6 +36,7 @@ use kept::Kept;
 use own_names::{names, own_addresses};
 use prepared::Prepared;
 use processors::Processors;
+use refusals::Refusals;
 use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
 use shorthaul_os::{limits, schedule};
 use shorthaul_types::Bytes;
@@ -133,7 +134,7 @@ pub(crate) struct Shared {
     /// Tells sessions that settings were read again.
     reloaded: watch::Sender<()>,
     /// Keeps those who are refused from filling the log.
-    refused_log: Throttle,
+    refusals: Refusals,
     access: Option<AccessLog>,
     prepared: Prepared,
     kept: Kept,
@@ -307,7 +308,7 @@ impl Node {
             idle: Arc::new(Semaphore::new(config.all_idle)),
             spool,
             reloaded: watch::Sender::new(()),
-            refused_log: Throttle::default(),
+            refusals: Refusals::default(),
             access,
             prepared: Prepared::default(),
             kept: Kept::default(),

@@ -19,6 +19,13 @@ struct Round {
 }
 
 impl Throttle {
+    /// How many were left out of a round that is over, if nothing was said since: said once.
+    pub fn rest(&self, now: Instant) -> Option<u64> {
+        let mut round = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let round = round.as_mut().filter(|round| now.saturating_duration_since(round.began) >= ROUND)?;
+        Some(std::mem::take(&mut round.left_out)).filter(|left_out| *left_out > 0)
+    }
+
     /// Whether a line may be said now; if so, how many were left out since the last one.
     pub fn passes(&self, now: Instant) -> Option<u64> {
         let mut round = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ mod endpoint;
 mod errors;
 mod gateway;
 mod lab;
+mod late_successor;
 mod live;
 mod mixed;
 mod monitor;

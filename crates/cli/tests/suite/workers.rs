@@ -15,21 +15,21 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const PHONES: usize = 6;
+pub const PHONES: usize = 6;
 
 /// A gateway between phones and a server.
-struct Site {
-    folder: PathBuf,
-    lab: Lab,
+pub struct Site {
+    pub folder: PathBuf,
+    pub lab: Lab,
 }
 
 /// A connection of a phone: its end, and the server's.
-struct Connection {
+pub struct Connection {
     ends: [TcpStream; 2],
 }
 
 impl Site {
-    fn new(name: &str) -> Site {
+    pub fn new(name: &str) -> Site {
         let folder = std::env::temp_dir().join(format!("shorthaul-workers-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let delay = LinkConfig { delay: Duration::from_millis(2), ..LinkConfig::default() };
@@ -45,24 +45,24 @@ impl Site {
         site
     }
 
-    fn configure(&self, text: &str) {
+    pub fn configure(&self, text: &str) {
         let phones: Vec<String> = (0..PHONES).map(|phone| format!("\"to-phone-{phone}\"")).collect();
         let ours = format!("access = [{}]\nwan = [\"to-server\"]\ncontrol_group = 0.0\n", phones.join(", "));
         std::fs::write(self.folder.join("gateway.toml"), ours + text).unwrap();
     }
 
-    fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let mut command = Command::new(SHORTHAUL);
         command.arg("gateway").arg("--config").arg(self.folder.join("gateway.toml"));
         command.arg("--run-dir").arg(&self.folder).stderr(Stdio::piped());
         command
     }
 
-    fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         self.start_with(&[])
     }
 
-    fn start_with(&self, more: &[&str]) -> Running {
+    pub fn start_with(&self, more: &[&str]) -> Running {
         Running::start_in(self.lab.host("gateway"), self.command().args(more), 1)
     }
 
@@ -82,7 +82,7 @@ impl Site {
     }
 
     /// A counter of each worker.
-    fn counts(&self, name: &str) -> Vec<u64> {
+    pub fn counts(&self, name: &str) -> Vec<u64> {
         let workers = self.ask(&["--workers"]);
         workers.as_array().unwrap().iter().map(|counters| counters[name].as_u64().unwrap()).collect()
     }
@@ -125,12 +125,12 @@ impl Site {
     }
 
     /// A connection of each phone.
-    fn connect_all(&self) -> Vec<Connection> {
+    pub fn connect_all(&self) -> Vec<Connection> {
         (0..PHONES).map(|phone| self.connect(phone, phone % 2 == 1)).collect()
     }
 
     /// How many journals there are.
-    fn journals(&self) -> usize {
+    pub fn journals(&self) -> usize {
         let files = std::fs::read_dir(&self.folder).unwrap();
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "custody")).count()
     }
@@ -148,7 +148,7 @@ fn pattern(from: usize, length: usize) -> Vec<u8> {
 }
 
 /// Sends `length` bytes each way on all of these at once. When half of them are there everywhere, something happens.
-fn exchange(connections: &mut [Connection], length: usize, meanwhile: impl FnOnce()) {
+pub fn exchange(connections: &mut [Connection], length: usize, meanwhile: impl FnOnce()) {
     let halfway = std::sync::Barrier::new(2 * connections.len() + 1);
     std::thread::scope(|scope| {
         for (connection, number) in connections.iter().zip(0..) {

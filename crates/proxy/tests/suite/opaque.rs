@@ -343,6 +343,35 @@ fn a_connection_that_opens_with_ip_options_stays_whole() {
     }
 }
 
+/// RFC 8200 §4.2: what its first two bits say of an option that is not known is for the destination, which is at none of these.
+#[test]
+fn destination_options_that_are_not_known_pass_as_they_came() {
+    for action in [0x00, 0x40, 0x80, 0xc0] {
+        let mut world = World::new(true);
+        let dressed = |world: &World, from, offset, flags, bytes| {
+            let mut packet = world.segment(from, offset, 1, flags, bytes);
+            if let Transport::Tcp(TcpSegment { header, .. }) = &mut packet.transport {
+                *(if from == CLIENT { &mut header.src_port } else { &mut header.dst_port }) = 6000;
+            }
+            let mut bytes = with_options(&packet);
+            bytes[42] = action | 0x1e; // RFC 4727 §8: for experiments
+            bytes
+        };
+        for (from, offset, flags, bytes) in [
+            (CLIENT, 0, TcpFlags::SYN, 0),
+            (SERVER, 0, TcpFlags::SYN | TcpFlags::ACK, 0),
+            (CLIENT, 1, TcpFlags::ACK, 100),
+            (SERVER, 1, TcpFlags::ACK, 1000),
+        ] {
+            let bytes = dressed(&world, from, offset, flags, bytes);
+            let out = world.pass_bytes(from, &bytes);
+            assert_eq!(out.len(), 1, "{action:#x}: nothing is said of it");
+            assert_eq!(out[0].1.original.as_ref().unwrap().bytes.as_slice(), bytes, "{action:#x}");
+        }
+        assert_eq!((world.gateway.counters().flows_split, world.count("unsplit_options")), (1, 1));
+    }
+}
+
 #[test]
 fn a_repeated_option_does_not_hide_a_segment() {
     let mut world = World::new(false);

@@ -173,7 +173,7 @@ impl Moving {
         };
         let mut leg = links.node(first, None).await?;
         links.ask(&mut leg, first, &request, &[]).await?;
-        let (answer, rest) = links.answered(&mut leg, first).await?;
+        let (answer, rest) = links.answered(&mut leg, &route.hops).await?;
         let wrong = |why: &str| Refusal::at(&first.to_string(), Failure::RequestError, why);
         // The node next to the target is the first that says something.
         let received = answer.hops.first().and_then(|hop| hop.received);

@@ -120,14 +120,15 @@ impl Links {
         }
     }
 
-    /// Reads what a node answers, which is a session or why there is none.
+    /// Reads what the first node of a way answers, which is a session or why there is none.
     pub(crate) async fn answered(
         self: &Arc<Self>,
         from: &mut Leg,
-        first: &Endpoint,
+        hops: &[Endpoint],
     ) -> Result<(Answer, Vec<u8>), Refusal> {
-        let (answer, rest) = self.answer(from, first, None).await?;
-        if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(first)) }
+        let nobody = || Refusal::at(self.name(), Failure::Internal, "no node is on the way");
+        let (answer, rest) = self.answer(from, hops.first().ok_or_else(nobody)?, None).await?;
+        if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(hops)) }
     }
 
     /// Tells a node of a session that is about to come, so that its way on is there when it does. That

@@ -211,7 +211,7 @@ async fn accept(
         if matches!(purpose, Purpose::Sessions) && session::counts(&shared, peer.ip()) {
             waiting = shared.strangers.on_connection(peer.ip(), Instant::now());
             if waiting.is_none() {
-                shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+                shared.on_stranger(peer);
                 continue; // it is reset
             }
         }

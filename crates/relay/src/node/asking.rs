@@ -1,6 +1,7 @@
 //! What a client wants: from its first byte until its request was admitted.
 use super::Shared;
 use super::admission::{Grant, RequestOrigin};
+use super::refusals::Asker;
 use super::session::{refuse, refuse_with};
 use super::strangers::Waiting;
 use super::tls::Shown;
@@ -12,11 +13,11 @@ use crate::socket::{Leg, Socket};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
+use tokio_rustls::rustls;
 
 /// What begins a TLS handshake (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 22;
@@ -111,13 +112,13 @@ pub(super) async fn ask(
     if waiting.is_none() && idle.is_none() && !admission.is_proxy(client.ip()) {
         *waiting = shared.strangers.on_connection(client.ip(), Instant::now());
         if waiting.is_none() {
-            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            shared.on_stranger(client);
             return Ok(None);
         }
     }
     let is_known = idle.is_some() || shared.strangers.is_known(client.ip(), Instant::now());
     let patience = if is_known { Patience::Long } else { Patience::Until(until) };
-    let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
+    let leg = unless_sent_away(waiting, shake_hands(shared, socket, client, patience)).await?;
     let Some(leg) = leg else { return Ok(None) };
     let shown = shared.tls().map_or(Shown::Nobody, |tls| tls.shown_at_first(&leg));
     let granted = shared.admission().by_certificate(&shown).ok();
@@ -144,7 +145,12 @@ async fn unless_sent_away<T>(
 }
 
 /// TLS, if that is what the client begins with; `None` if it has closed.
-async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Result<Option<Leg>, Abandoned> {
+async fn shake_hands(
+    shared: &Shared,
+    socket: Socket,
+    client: SocketAddr,
+    patience: Patience,
+) -> Result<Option<Leg>, Abandoned> {
     let mut leg = Leg::plain(socket.clone());
     if let Some(tls) = shared.tls() {
         let mut first = [0; 1];
@@ -153,13 +159,33 @@ async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Res
             Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
                 let left = patience.for_more(shared, Instant::now());
                 let shaking = timeout(left, tls.acceptor.accept(socket.clone())).await;
-                leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
+                let shaken = shaking.map_err(|_| Abandoned)?.map_err(|error| {
+                    if let Some(why) = unbelieved(&error) {
+                        shared.log_refused(Asker::at(client), Failure::TlsCertificate.name(), why);
+                    }
+                    Abandoned
+                });
+                leg = Leg::tls(socket, shaken?.into());
             }
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => return Err(Abandoned),
         }
     }
     Ok(Some(leg))
+}
+
+/// Who does not believe whom, if that is what went wrong in a handshake.
+fn unbelieved(error: &io::Error) -> Option<&'static str> {
+    use rustls::AlertDescription::{BadCertificate, DecryptError, UnknownCA};
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(_) => {
+            Some("its certificate is not believed: another secret or authority, or its time is over")
+        }
+        rustls::Error::AlertReceived(UnknownCA | DecryptError | BadCertificate) => {
+            Some("it does not believe this node: it has another secret or authority")
+        }
+        _ => None,
+    }
 }
 
 async fn ask_within(
@@ -179,7 +205,7 @@ async fn ask_within(
             Err(None) => return Err(Abandoned),
             Err(Some(error)) => {
                 let refusal = Refusal::at(&shared.name, Failure::RequestError, error);
-                refuse(shared, leg, refusal).await;
+                refuse(shared, leg, refusal, Asker::at(client)).await;
                 return Ok(None);
             }
         };
@@ -192,14 +218,9 @@ async fn ask_within(
             Ok(grant) => grant,
             Err(denial) => {
                 let refusal = denial.refusal(&shared.name);
-                if !denial.asks
-                    && let Some(left_out) = shared.refused_log.passes(Instant::now())
-                {
-                    let reason = denial.reason.as_str();
-                    tracing::warn!(%client, reason, left_out, "somebody was not let in");
-                }
                 let status = if denial.asks { 407 } else { refusal.failure.status() };
-                refuse_with(shared, leg, refusal, status).await;
+                let asker = Asker { target: Some(&request.target), ..Asker::at(client) };
+                refuse_with(shared, leg, refusal, status, asker).await;
                 return Ok(None);
             }
         };

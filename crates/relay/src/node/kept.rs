@@ -5,6 +5,7 @@ use super::admission::Grant;
 use super::asking::Asked;
 use super::heir::{Inherited, Parcel, Record};
 use super::metrics::Outlived;
+use super::refusals::Asker;
 use super::session::{Far, Opened, go_on, outlives, refuse, tell_and_refuse};
 use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
@@ -29,6 +30,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{sleep_until, timeout};
 
+/// A peer whose address nobody knows any more.
+const UNKNOWN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 /// Memory is asked for by so much at once.
 const BLOCK: usize = 64 << 10;
 
@@ -158,8 +161,11 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
         refusal.hop.up = Some(shared.since.elapsed());
         refusal
     };
+    let account = Arc::clone(&grant.account);
+    let to = request.target.clone();
+    let asker = Asker { client, account: Some(account.name()), target: Some(&to) };
     if shared.config.moves_within.is_zero() {
-        return refuse(shared, leg, denied("sessions that move are not for here")).await;
+        return refuse(shared, leg, denied("sessions that move are not for here"), asker).await;
     }
     if let Some(received) = resume.from {
         let known = || shared.kept.known(resume.key, &request.target, &grant);
@@ -175,28 +181,27 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
             arrivals = known();
         }
         let Some(arrivals) = arrivals else {
-            return refuse(shared, leg, denied("there is no such session, or no more")).await;
+            return refuse(shared, leg, denied("there is no such session, or no more"), asker).await;
         };
         // One that cannot be taken is reset, and comes again.
         let _ = arrivals.try_send(Arrival { leg, early, received });
         return;
     }
     let (arrivals, arriving) = channel(ARRIVALS);
-    let (account, by_node) = (Arc::clone(&grant.account), grant.is_node());
-    let known = Known { account, by_node, target: request.target.clone(), arrivals };
+    let by_node = grant.is_node();
+    let known = Known { account: Arc::clone(&account), by_node, target: request.target.clone(), arrivals };
     let Some(place) = InPlace::take(shared, resume.key, known) else {
-        return refuse(shared, leg, denied("that session is there already")).await;
+        return refuse(shared, leg, denied("that session is there already"), asker).await;
     };
     let mut entry =
         shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
-    let to = request.target.clone();
     let mut opened = match Opened::new(shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
-        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
+        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry, asker).await,
     };
     let (target, status) = match Box::pin(reach(shared, &mut opened, request, client)).await {
         Ok(there) => there,
-        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
+        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry, asker).await,
     };
     shared.counters.opened.fetch_add(1, Ordering::Relaxed);
     if let Some(entry) = &mut entry {
@@ -208,7 +213,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
         shared,
         place,
         opened,
-        to,
+        to: to.clone(),
         by_node,
         target,
         status,
@@ -412,7 +417,10 @@ impl Session<'_> {
                     if let Err(violation) = self.ends.move_to(received) {
                         shared.counters.on_violation(violation);
                         let refusal = Refusal::at(&shared.name, Failure::RequestError, violation);
-                        refuse(shared, leg, refusal).await;
+                        let client = leg.socket().0.peer_addr().unwrap_or(UNKNOWN);
+                        let account = self.opened.grant.account.name();
+                        let asker = Asker { client, account: Some(account), target: Some(&self.to) };
+                        refuse(shared, leg, refusal, asker).await;
                         Next::Wait
                     } else {
                         shared.counters.moved.fetch_add(1, Ordering::Relaxed);

@@ -255,6 +255,7 @@ impl Shared {
             let old = self.counters.rate.load(Ordering::Relaxed) as f64;
             self.counters.rate.store((old + (rate - old) / 8.0) as u64, Ordering::Relaxed);
             last = now;
+            self.log_refusals_left_out();
             let sessions = self.status.sessions();
             most = most.max(sessions);
             if most > FEW && sessions <= most / 2 {

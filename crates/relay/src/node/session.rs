@@ -5,6 +5,7 @@ use super::admission::{Grant, Proof};
 use super::asking::{Abandoned, Asked, ask};
 use super::metrics::Outlived;
 use super::prepared::Announcing;
+use super::refusals::Asker;
 use super::relaying::{Near, Reached, relay};
 use super::strangers::Waiting;
 use super::{NodeConfig, kept};
@@ -110,17 +111,19 @@ async fn begin(
     }
     let Asked { leg, request, early, grant, client } = asked;
     let entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
+    let (account, target) = (Arc::clone(&grant.account), request.target.clone());
+    let asker = Asker { client, account: Some(account.name()), target: Some(&target) };
     let mut opened = match Opened::new(shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
         Err(refusal) => {
-            tell_and_refuse(shared, leg, refusal, entry).await;
+            tell_and_refuse(shared, leg, refusal, entry, asker).await;
             return None;
         }
     };
     let (far, status, request) = match go_on(shared, &mut opened, request, client).await {
         Ok(there) => there,
         Err(refusal) => {
-            tell_and_refuse(shared, leg, refusal, entry).await;
+            tell_and_refuse(shared, leg, refusal, entry, asker).await;
             return None;
         }
     };
@@ -128,18 +131,24 @@ async fn begin(
     match Reached::ask(shared, opened, near, far, request, client).await {
         Ok(reached) => Some(Begun::Session(reached)),
         Err((near, refusal)) => {
-            tell_and_refuse(shared, near.leg, refusal, near.entry).await;
+            tell_and_refuse(shared, near.leg, refusal, near.entry, asker).await;
             None
         }
     }
 }
 
-pub(super) async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal, entry: Option<Box<Entry>>) {
+pub(super) async fn tell_and_refuse(
+    shared: &Shared,
+    leg: Leg,
+    refusal: Refusal,
+    entry: Option<Box<Entry>>,
+    asker: Asker<'_>,
+) {
     if let Some(mut entry) = entry {
         entry.on_refused(&refusal);
         shared.write_access(entry);
     }
-    refuse(shared, leg, refusal).await;
+    refuse(shared, leg, refusal, asker).await;
 }
 
 /// A session that counts.
@@ -349,13 +358,14 @@ fn has_outlived(config: &NodeConfig, sockets: &[Socket], began: Instant) -> Opti
     (began.elapsed() >= idle && known.iter().all(silent)).then_some(Outlived::Idle)
 }
 
-pub(super) async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal) {
+pub(super) async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal, asker: Asker<'_>) {
     let status = refusal.failure.status();
-    refuse_with(shared, leg, refusal, status).await;
+    refuse_with(shared, leg, refusal, status, asker).await;
 }
 
-pub(super) async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
+pub(super) async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16, asker: Asker<'_>) {
     tracing::debug!(%refusal, status, "refused");
+    shared.log_refusal(asker, &refusal);
     shared.counters.on_refused(refusal.failure);
     let socket = leg.socket().clone();
     let (mut source, mut sink) = leg.into_halves();

@@ -516,7 +516,12 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             let Some(bytes) = bytes else { break };
             match Pin::new(&mut *self.leg).poll_write(cx, bytes) {
                 Poll::Pending => return Ok(moved),
-                Poll::Ready(Err(error)) => return Err(Carried::WayBroke(error)),
+                Poll::Ready(Err(error)) => {
+                    if !is_control {
+                        self.ends.on_write_failed();
+                    }
+                    return Err(Carried::WayBroke(error));
+                }
                 Poll::Ready(Ok(len)) => {
                     (moved, self.is_unflushed) = (true, true);
                     if !is_control {
@@ -673,6 +678,29 @@ mod tests {
             &Unwatched,
         )
         .await
+    }
+
+    #[tokio::test]
+    async fn what_a_broken_way_may_have_taken_can_have_arrived() {
+        let ((mut app, _of_app), (way, _node)) = (pair().await, pair().await);
+        // Every write to it fails, and nothing tells so before.
+        socket2::SockRef::from(&*way.0).shutdown(std::net::Shutdown::Write).unwrap();
+        // With the window that both begin with there is nothing to acknowledge first.
+        let mut ends = Ends::new(Role::Client, 0, Unbounded);
+        ends.take(&[7; 5000]);
+        let patience = Patience { quiet: Duration::from_secs(60) };
+        let mut leg = Leg::plain(way);
+        let carried = carry(
+            (Role::Client, &mut ends),
+            (&mut app, std::future::pending()),
+            (&mut leg, Vec::new()),
+            patience,
+            &Unwatched,
+        );
+        assert!(matches!(carried.await, Carried::WayBroke(_)));
+        // TLS writes a frame in several pieces, of which the first may be there before the next one fails.
+        assert_eq!(ends.move_to(4000), Ok(()));
+        assert_eq!(ends.move_to(5001), Err(Violation::Acknowledged));
     }
 
     #[tokio::test]

@@ -83,7 +83,7 @@ struct Outgoing {
     acknowledged: u64,
     /// Behind the last byte that the application gave.
     taken: u64,
-    /// Behind the last byte that was ever sent.
+    /// Behind the last byte that was ever sent, or may have been.
     sent: u64,
     limit: u64,
     is_ended: bool,
@@ -439,6 +439,15 @@ impl<M: Memory> Ends<M> {
         if kept.wire().len() == out.written {
             (out.next, out.written) = (out.next + 1, 0);
             self.forget_below(self.out.acknowledged);
+        }
+    }
+
+    /// Writing that failed. How much of it the way took before it broke is not known: where it goes in several pieces, as with TLS,
+    /// the other end may have it.
+    pub fn on_write_failed(&mut self) {
+        let out = &mut self.out;
+        if let Some(kept) = out.kept.get(out.next) {
+            out.sent = out.sent.max(kept.end());
         }
     }
 
