@@ -1,7 +1,7 @@
 //! One leg of a session: a kernel socket, and TLS on it where there is.
 use crate::authority::Holder;
 use rustls_pki_types::CertificateDer;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -75,6 +75,25 @@ impl AsyncWrite for Socket {
                 done => return Poll::Ready(done),
             }
         }
+    }
+
+    /// All records that TLS has ready at once. When it fails in a handshake it writes once and no more: what it says last comes behind others.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match self.0.try_write_vectored(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
