@@ -1,5 +1,6 @@
 //! The aggregate control block (AGG §IV-B, Fig. 6): what the connections to the hosts of a bottleneck group share in
 //! sending.
+mod farther;
 mod overtaking;
 mod stall;
 mod tail_probe;

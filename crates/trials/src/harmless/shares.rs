@@ -160,7 +160,7 @@ impl<'a> JudgedLink<'a> {
 
     /// By how much a run keeps a bound, as a part of it.
     fn margin(&self, of: Bounded, direct: &Shares, gateway: &Shares) -> Option<f64> {
-        let half = self.cell.0.rate() as f64 * 1e6 * PAYLOAD / 2.0;
+        let half = self.cell.0.rate() as f64 * 1e6 * PAYLOAD / 2.0 * self.cell.0.part_beside();
         let share =
             |direct: Option<f64>, gateway: Option<f64>, fair: f64| Some(gateway? / direct?.min(fair) - SHARE);
         match of {

@@ -118,6 +118,15 @@ impl Link {
         }
     }
 
+    /// For which part of the time that counts somebody downloads beside another.
+    pub fn part_beside(self) -> f64 {
+        let seconds = self.seconds() as f64;
+        match self {
+            Link::Household { .. } => seconds / 2.0 / (seconds - WARM_UP),
+            _ => 1.0,
+        }
+    }
+
     pub fn seconds(self) -> u64 {
         if self.rate() >= 300 { 20 } else { 40 }
     }

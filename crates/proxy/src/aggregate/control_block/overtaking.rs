@@ -7,17 +7,17 @@
 //! and until the next look may have in flight twice what was delivered since the last one, as in slow start.
 use super::Aggregate;
 use crate::SplitFlow;
-use crate::aggregate::member::{Flight, Lag, Member, SlowPeer};
+use crate::aggregate::member::{Flight, Member, SlowPeer};
 use crate::aggregate::window_share::moved;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use shorthaul_congestion::RttEstimator;
-use shorthaul_tcp::{Feedback, Sender};
+use shorthaul_tcp::Sender;
 use shorthaul_types::Time;
 
 /// By this part of a round trip, and by so much at least, what was sent first may arrive later (RACK.reo_wnd, RFC 8985 §6.2).
 const REORDERING: u32 = 4;
-const LEAST_REORDERING: Duration = Duration::from_millis(5);
+pub(super) const LEAST_REORDERING: Duration = Duration::from_millis(5);
 /// A peer is slow that was late at all looks for so long: others may only be in a shorter queue of the same link.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// Only if it was late by so many round trips of the link.
@@ -30,8 +30,6 @@ const LEAST: u64 = 10;
 const ON_TIME: u8 = 3;
 /// The acknowledgment of so many segments may be delayed (RFC 9293 §3.8.6.3).
 const DELAYED: u64 = 2;
-/// One over the weight of the latest in the moving average of how much longer a round trip is than others'.
-const LAG_WEIGHT: u32 = 8;
 /// After so long it is taken for one as others.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 /// After so long at no look, too.
@@ -43,9 +41,10 @@ pub(super) struct Followed(VecDeque<(Time, u32, u64)>);
 
 /// The newest of what was delivered of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Newest {
-    sent: Time,
-    came: Time,
+pub(super) struct Newest {
+    /// When it was sent, and when its acknowledgment came.
+    pub sent: Time,
+    pub came: Time,
     slot: u32,
 }
 
@@ -70,7 +69,7 @@ impl Delivered {
     }
 
     /// The newest of what was delivered of others.
-    fn newest_but_of(&self, slot: u32) -> Option<Newest> {
+    pub(super) fn newest_but_of(&self, slot: u32) -> Option<Newest> {
         self.0.into_iter().flatten().find(|newest| newest.slot != slot)
     }
 }
@@ -98,35 +97,8 @@ impl Aggregate {
     }
 
     /// By how much what was sent first may arrive later.
-    fn reordered(&self) -> Duration {
+    pub(super) fn reordered(&self) -> Duration {
         (self.rtt.min_rtt().unwrap_or_default() / REORDERING).max(LEAST_REORDERING) + self.late
-    }
-
-    /// Acknowledgments have come of what the connection in `slot` had sent up to then: if others' have just come, too, and without delay, it is seen by how
-    /// much longer its round trips are.
-    pub fn compare(&mut self, now: Time, slot: u32, member: &mut Member, feedback: &Feedback) {
-        let other = self.parts.get(member.part).and_then(|part| part.delivered.newest_but_of(slot));
-        let (Some(sent), Some(other)) = (feedback.newest, other) else { return };
-        let others = other.came.saturating_since(other.sent);
-        let longest = self.rtt.srtt().unwrap_or_default() + self.reordered();
-        if now.saturating_since(other.came) > LEAST_REORDERING || others > longest || self.is_little() {
-            return;
-        }
-        let lag = now.saturating_since(sent).saturating_sub(others);
-        let known = member.lag.filter(|_| lag > self.reordered());
-        member.lag = (lag > self.reordered()).then(|| Lag {
-            mean: known.map_or(lag, |known| (known.mean * (LAG_WEIGHT - 1) + lag) / LAG_WEIGHT),
-            count: known.map_or(1, |known| known.count.saturating_add(1)),
-        });
-    }
-
-    /// By how much longer than the link what is sent to a connection takes at least, where that is more than is reordered, whenever it is compared: its
-    /// shortest round trip tells, but for the queue that may have stood all the time.
-    pub fn extra(&self, member: &Member, sender: &Sender) -> Duration {
-        let lag = member.surely_later().map(|lag| lag + self.reordered());
-        let shortest =
-            sender.rtt().min_rtt().zip(self.rtt.min_rtt()).map(|(own, link)| own.saturating_sub(link));
-        lag.zip(shortest).map_or(Duration::ZERO, |(lag, shortest)| shortest.min(lag))
     }
 
     /// What a connection has in flight that is not on the link. What is sent again is.
@@ -205,7 +177,7 @@ impl Aggregate {
     }
 
     /// Whether each connection has so little of the window that it may wait behind others' for more than a round trip.
-    fn is_little(&self) -> bool {
+    pub(super) fn is_little(&self) -> bool {
         self.window() < CROWDED * u64::from(self.mss) * self.parts.active() as u64
     }
 
@@ -232,8 +204,8 @@ impl Aggregate {
         });
     }
 
-    /// So much was delivered to a slow peer of which it is known how much later it always is. It may have in flight twice what it is delivered in its shortest round trip. Its rate is that from one
-    /// delivery to another, however seldom they are.
+    /// So much was delivered to a slow peer that is always later than others. It may have in flight twice what it is delivered in its shortest round trip.
+    /// Its rate is that from one delivery to another, however seldom they are.
     fn limited(&self, now: Time, slow: SlowPeer, (delivered, own): (u64, &RttEstimator)) -> SlowPeer {
         let slow = SlowPeer { delivered: slow.delivered + delivered, ..slow };
         let took = now.saturating_since(slow.since);

@@ -301,7 +301,7 @@ fn who_is_slow_to_acknowledge_leaves_the_link_to_others_of_the_host() {
             times.sort_by(f64::total_cmp);
             // The first one comes when nobody knows yet who is slow. Thirty that acknowledge now and then all that they have, or five every two seconds, get so
             // much at once that a download now and then stands for long; half of them do not.
-            let bound = if count == 30 { 8.0 } else { 3.0 };
+            let bound = if count == 30 { 4.0 } else { 3.0 };
             if times[1] >= bound {
                 failed.push(format!("{count} {kind:?}: {times:.2?}"));
             }
