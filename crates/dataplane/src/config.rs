@@ -1,21 +1,24 @@
+//! A gateway's configuration: what is written in its file and given by flags, checked.
+mod memory;
+mod name;
+mod workers;
+
+pub use memory::Memory;
+pub use name::Name;
+pub use workers::number_of_workers;
+
 use crate::Priority;
-use ipnet::IpNet;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
-    AggregateConfig, Bottleneck, GatewayConfig, GatewayMode, HostSpec, LegSpec, Policy, PolicyError,
-    PolicySpec, SenderSpec, TailScope, Traffic, WrittenPolicies,
+    AggregateConfig, Bottleneck, GatewayConfig, GatewayMode, HostSpec, LegSpec, PolicyError, PolicySpec,
+    SenderSpec, Traffic, WrittenPolicies,
 };
-use shorthaul_types::{Bytes, schema, written_as};
-use std::fmt;
+use shorthaul_types::schema;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
-
-/// Two queues of each are handed over at once when another process takes over, and a lock.
-const MOST_WORKERS: usize = 64;
-const _: () = assert!(2 * MOST_WORKERS < shorthaul_os::handover::MOST);
+use workers::{is_one, workers};
 
 /// A gateway's configuration file, all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,56 +118,13 @@ pub enum Attach {
     Rules,
 }
 
-/// The name of a gateway: 1 to 8 letters or digits, since it is part of an interface's name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Name(String);
-
-/// A connection with less than this for both directions stands still.
-const LEAST_MEMORY: Bytes = Bytes(64 << 10);
-/// The table of so many flows alone takes half a gigabyte.
-const MOST_FLOWS: usize = 1 << 24;
 /// A longer file is none of ours.
 const LONGEST_FILE: u64 = 4 << 20;
-
-/// Bounds on what is held.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Memory {
-    /// Of each direction of a flow at most: at least 16 KiB. What a flow's path does not need it does not get. Without: 32 MiB, or all if that is
-    /// less.
-    #[serde(deserialize_with = "per_flow", skip_serializing_if = "Option::is_none")]
-    pub per_flow: Option<Bytes>,
-    /// In all: at least 64 KiB.
-    pub total: Bytes,
-    /// Flows at once: at most 16,777,216.
-    #[schemars(range(min = 1, max = 16777216))]
-    pub max_flows: usize,
-    /// A connection that is split and says nothing for this long takes a fraction of its memory until it goes on.
-    #[serde(with = "shorthaul_types::serde_duration")]
-    #[schemars(with = "schema::Duration")]
-    pub put_away: Duration,
-}
-
-impl Memory {
-    fn check(&self) -> Result<(), ConfigError> {
-        let value = |key, why: String| Err(ConfigError::Value { key, why });
-        if self.total < LEAST_MEMORY {
-            let why = format!("{} carries no connection; write {LEAST_MEMORY} or more", self.total);
-            return value("total", why);
-        }
-        if self.max_flows > MOST_FLOWS {
-            let why =
-                format!("{} is more than a gateway has room for, which is {MOST_FLOWS}", self.max_flows);
-            return value("max_flows", why);
-        }
-        Ok(())
-    }
-}
 
 impl Default for Config {
     fn default() -> Self {
         Config {
-            name: Name("gw".into()),
+            name: Name::default(),
             access: Vec::new(),
             wan: Vec::new(),
             bridge: None,
@@ -191,81 +151,6 @@ impl Default for Config {
             metrics: None,
             record: None,
         }
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        let GatewayConfig { memory, max_flows, put_away, .. } = GatewayConfig::default();
-        Memory { per_flow: None, total: memory, max_flows, put_away: put_away.unwrap_or_default() }
-    }
-}
-
-impl Memory {
-    /// What may be held of each direction of a flow.
-    pub fn per_flow(&self) -> Bytes {
-        self.per_flow.unwrap_or(GatewayConfig::default().flow_buffer.min(self.total))
-    }
-}
-
-impl FromStr for Name {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        if (1..=8).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            Ok(Name(name.into()))
-        } else {
-            Err(format!(
-                "`{name}` cannot be a gateway's name: write 1 to 8 letters or digits, such as \"gw\""
-            ))
-        }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-written_as!(Name, "Name", |_| schema::pattern(
-    "^[A-Za-z0-9]{1,8}$",
-    schema::text("1 to 8 letters or digits", &["gw"])
-));
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
-    match Bytes::deserialize(d)? {
-        Bytes(0..16_384) => Err(serde::de::Error::custom(
-            "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
-        )),
-        size => Ok(Some(size)),
-    }
-}
-
-fn is_one(workers: &usize) -> bool {
-    *workers == 1
-}
-
-fn workers<'de, D: Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
-    number_of_workers(usize::deserialize(d)?).map_err(serde::de::Error::custom)
-}
-
-/// How many workers there are, if there can be so many.
-///
-/// # Errors
-/// What to write instead.
-pub fn number_of_workers(number: usize) -> Result<usize, String> {
-    match number {
-        1..=MOST_WORKERS => Ok(number),
-        other => Err(format!(
-            "there cannot be {other} workers: write a number from 1 to {MOST_WORKERS}, at most that of processors"
-        )),
     }
 }
 
@@ -353,77 +238,6 @@ impl Config {
             control_group: self.control_group,
             flow_buffer: self.share().per_flow(),
         }
-    }
-
-    /// What each worker may hold: an equal part.
-    pub(crate) fn share(&self) -> Memory {
-        let workers = self.workers.max(1);
-        let Memory { per_flow, total, max_flows, put_away } = self.memory;
-        Memory { per_flow, total: Bytes(total.0 / workers as u64), max_flows: max_flows / workers, put_away }
-    }
-
-    /// What hosts share cannot be with several workers, each of which has some hosts.
-    fn check_workers(&self, machine: &GatewayConfig) -> Result<(), ConfigError> {
-        let workers = self.workers;
-        let value = |key, why: String| Err(ConfigError::Value { key, why });
-        if workers == 1 {
-            return Ok(());
-        }
-        if machine.flow_buffer > machine.memory {
-            let why = format!(
-                "each of {workers} has {} of `total`, which is less than `per_flow`, {}: write fewer, or more for `total`",
-                machine.memory, machine.flow_buffer
-            );
-            return value("workers", why);
-        }
-        if machine.max_flows == 0 {
-            let why = format!(
-                "`max_flows` is less than one for each of {workers}: write fewer, or a larger number"
-            );
-            return value("workers", why);
-        }
-        if machine
-            .policies
-            .iter()
-            .any(|policy| policy.aggregate.as_ref().is_some_and(|own| own.find_bottlenecks))
-        {
-            let why = "who shares a bottleneck is found where all hosts are in one place: leave it out, name the hosts in a \
-                       [[bottleneck]], or write workers = 1";
-            return value("find_bottlenecks", why.into());
-        }
-        let emulates_cells = |policy: &Policy| {
-            policy.senders.emulated_link().is_some_and(|link| matches!(link.scope, TailScope::Cell(_)))
-        };
-        if machine.policies.iter().any(emulates_cells) {
-            let why = "the hosts of an emulated cell share a link, and may be different workers': leave `cells` and `per` out, so that each \
-                       host has its own, or write workers = 1";
-            return value("cells", why.into());
-        }
-        for (bottleneck, number) in machine.bottlenecks.iter().zip(0..) {
-            let name = &bottleneck.name;
-            // Each bottleneck is one worker's, by turns, and there are no hosts but those of the first ones and of this one.
-            let used = number + 1;
-            if bottleneck.hosts.is_empty() && used < workers {
-                let why = format!(
-                    "`{name}` is shared by all {}hosts, so that one worker would have their packets and {} of {workers} none: name its hosts, \
-                     or write workers = {used}",
-                    if number == 0 { "" } else { "other " },
-                    workers - used
-                );
-                return value("bottleneck", why);
-            }
-            let longest =
-                |net: &IpNet| if net.addr().is_ipv4() { machine.hosts.v4 } else { machine.hosts.v6 };
-            if let Some(net) = bottleneck.hosts.iter().find(|net| net.prefix_len() > longest(net)) {
-                let why = format!(
-                    "`{name}` has a part of a host, {net}: with several workers a host is whole in it or not at all; write a prefix of {} \
-                     bits or less, or `hosts` with longer ones",
-                    longest(net)
-                );
-                return value("bottleneck", why);
-            }
-        }
-        Ok(())
     }
 
     /// The interfaces toward the access side, and toward the rest of the world.
@@ -516,6 +330,7 @@ mod tests {
     use shorthaul_congestion::Algorithm;
     use shorthaul_proxy::Mode;
     use shorthaul_tcp::{AckPolicy, LossDetection};
+    use shorthaul_types::Bytes;
 
     /// What a person is told about a file with this text.
     fn complaint(text: &str) -> String {

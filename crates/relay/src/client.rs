@@ -14,7 +14,7 @@ use crate::links::{Links, NamedBy};
 use crate::node::{new_session, tell_others};
 use crate::pump::{Broken, Forwarding, Meter, direction};
 use crate::request::{Method, Request, SetUp};
-use crate::resume::carry::Moved;
+use crate::resume::Moved;
 use crate::route::{Endpoint, Route, RouteProvider};
 use crate::socket::{Leg, Socket};
 use crate::status::NodeStatus;

@@ -1,6 +1,6 @@
 //! What has moved of a session, and in how much time.
 use crate::pump::Broken;
-use crate::resume::carry::{Moved, Watch};
+use crate::resume::{Moved, Watch};
 use shorthaul_types::Bytes;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

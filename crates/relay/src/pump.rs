@@ -11,7 +11,7 @@ pub use waits::{AllWaits, Waits, Watched, Way};
 
 use crate::account::{Account, Share};
 use crate::progress::Progress;
-use crate::resume::carry::Moved;
+use crate::resume::Moved;
 use crate::socket::{Sink, Socket, Source, TLS_HOLDS};
 use crate::status::NodeStatus;
 use shorthaul_os::TcpInfo;

@@ -7,6 +7,7 @@ mod tail_probe;
 
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
+use super::off_link::Says;
 use super::part::Parts;
 use super::skipack::{DELAYED_ACK, SkipackLog, Skipped};
 use super::stride::Turn;
@@ -39,9 +40,6 @@ const MEASURED: Duration = Duration::from_secs(1);
 
 /// For so long nobody needs to be asked who is farther away.
 const CLEAN: Duration = Duration::from_millis(200);
-/// So many segments of what is late count at once (RFC 6928).
-const LATE_AT_ONCE: u64 = 10;
-
 /// Whoever is still farther away after so many drains is.
 const UNSURE: u8 = 8;
 
@@ -74,10 +72,8 @@ pub(crate) struct Answering {
     pub slot: u32,
     /// The part of its host.
     pub part: u32,
-    /// Of what others' deliveries have overtaken: it is no measure of the link.
-    pub is_late: bool,
-    /// How much longer than the link it takes.
-    pub extra: Duration,
+    /// What they say of the link.
+    pub says: Says,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -94,8 +90,8 @@ pub(crate) struct Aggregate {
     pub parts: Parts,
     pub mss: u32,
     in_flight: u64,
-    /// Of that, what is not on the link any more.
-    overtaken: u64,
+    /// Of that, what is not on the link.
+    off_link: u64,
     /// What is queued here of all connections.
     queued: u64,
     stall: Option<Stall>,
@@ -153,7 +149,7 @@ impl Aggregate {
             parts: Parts::default(),
             mss,
             in_flight: 0,
-            overtaken: 0,
+            off_link: 0,
             queued: 0,
             stall: None,
             asking: VecDeque::new(),
@@ -220,7 +216,7 @@ impl Aggregate {
         self.window.set_mss(self.mss);
         member.part = part;
         member.waiting = false;
-        member.followed = None;
+        (member.off_link.followed, member.kept_at) = (None, None);
         member.active = active;
         if active {
             self.parts.set_active(part, true);
@@ -278,7 +274,7 @@ impl Aggregate {
     /// A connection is gone, and what was in flight of it with it.
     pub fn on_leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
-        moved(&mut self.overtaken, &mut member.overtaken, 0);
+        moved(&mut self.off_link, &mut member.off_link.counted, 0);
         self.set_queued(now, member, 0);
         if core::mem::take(&mut member.active) {
             self.parts.set_active(member.part, false);
@@ -319,7 +315,7 @@ impl Aggregate {
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
         self.count_overtaken(member, sender);
         // What the connection's own peer has no room for, or is too slow for, does not wait for the link.
-        let waits = counts * u64::from(member.slow.is_none());
+        let waits = counts * u64::from(!member.is_slow());
         self.set_queued(now, member, waits * sender.sendable());
         self.settle_timer(now);
     }
@@ -396,19 +392,20 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, is_late, extra } = from;
-        let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
-        let trip = trip.map(|rtt| rtt.saturating_sub(extra));
+        let Answering { slot, part, says } = from;
         let is_behind = feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
-        let is_of_link = match extra.is_zero() {
-            true => !is_late && !is_behind,
+        let (extra, is_of_link) = match says {
+            Says::All => (Duration::ZERO, !is_behind),
             // It may have a queue of its own: others that have none are asked first.
-            false => !is_behind && now.saturating_since(self.clean_at) > CLEAN,
+            Says::But(extra) => (extra, !is_behind && now.saturating_since(self.clean_at) > CLEAN),
+            Says::Little | Says::Nothing => (Duration::ZERO, false),
         };
-        if trip.is_some() && is_of_link && extra.is_zero() {
-            self.clean_at = now;
-        }
+        let trip = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
+        let trip = trip.filter(|_| says != Says::Nothing).map(|rtt| rtt.saturating_sub(extra));
         if let Some(rtt) = trip.filter(|_| is_of_link) {
+            if says == Says::All {
+                self.clean_at = now;
+            }
             self.rtt.on_sample(now, rtt);
         }
         let trip = trip.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
@@ -427,16 +424,16 @@ impl Aggregate {
                 part.delivered.on_delivered(now, slot, sent_at);
             }
         }
-        // What is late comes at any time, and is no sign of how fast the link is if much of it comes at once.
-        let most = if is_late { LATE_AT_ONCE * u64::from(self.mss) } else { u64::MAX };
-        let bytes = feedback.delivered.min(most);
-        if let Some(sent_at) = feedback.newest.filter(|_| !is_late || !extra.is_zero()) {
-            let before = self.under_way() + if is_late { 0 } else { bytes };
-            let rtt = of_nearest.filter(|_| is_of_link);
-            let delivery = Delivery { now, bytes, sent_at, rtt };
-            self.window.on_delivery(self.mss, delivery, before);
+        if matches!(says, Says::All | Says::But(_)) {
+            if let Some(sent_at) = feedback.newest {
+                let bytes = feedback.delivered;
+                let before = self.under_way() + if says == Says::All { bytes } else { 0 };
+                let rtt = of_nearest.filter(|_| is_of_link);
+                let delivery = Delivery { now, bytes, sent_at, rtt };
+                self.window.on_delivery(self.mss, delivery, before);
+            }
+            self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
         }
-        self.window.on_mark(now, feedback.marked && !is_late, self.rtt.srtt().unwrap_or_default());
         self.pace();
         let window = self.window();
         self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
@@ -484,7 +481,7 @@ impl Aggregate {
     /// The retransmission timer runs while something is in flight, or the link is being probed.
     pub fn settle_timer(&mut self, now: Time) {
         if self.in_flight == 0 {
-            self.log.clear();
+            self.log.clear(now);
             self.tail_probe.disarm();
             if self.stall.is_none() {
                 self.rto_at = None;
@@ -524,7 +521,7 @@ impl Aggregate {
 
     /// Bytes on the link, of all connections and of what is not split.
     pub fn under_way(&self) -> u64 {
-        self.in_flight - self.overtaken + self.unsplit.bytes()
+        self.in_flight - self.off_link + self.unsplit.bytes()
     }
 
     /// After how long something that is not split is taken to be through, where nothing is acknowledged that left after it.
@@ -655,10 +652,10 @@ impl Aggregate {
         self.log.pop_lost(now, self.rack_rtt()? + self.late)
     }
 
-    /// Whether an entry of the log is to be kept for a connection: one is enough, and one that is long overdue is gone.
+    /// Whether an entry of the log is to be kept for a connection: one is enough; one that is long overdue, or was there when the log was cleared, is gone.
     pub fn is_to_be_kept(&self, now: Time, member: &Member) -> bool {
         let overdue = 2 * (self.rack_rtt().unwrap_or_default() + DELAYED_ACK + self.late);
-        member.kept_at.is_none_or(|at| now.saturating_since(at) > overdue)
+        member.kept_at.is_none_or(|at| now.saturating_since(at) > overdue || at <= self.log.cleared_at())
     }
 
     /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections), and what the farthest host may be

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use shorthaul_types::{Keep, Numbers, Time, keeps};
 
 /// Of [`Member::momentum`] and [`Source::momentum`]: another one with each change of what is handed over.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 impl Aggregate {
     /// What its connections share, for another process that goes on with them.
@@ -36,6 +36,7 @@ impl Member {
         self.rate.put(&mut to);
         self.share.put(&mut to);
         self.arrivals.put(&mut to);
+        self.off_link.put(&mut to);
         to
     }
 
@@ -45,6 +46,7 @@ impl Member {
         let (mut interactive, mut active_at) = (self.interactive, self.active_at);
         let mut rate = self.rate.clone();
         let (mut share, mut arrivals) = (self.share.clone(), self.arrivals.clone());
+        let mut off_link = self.off_link;
         let mut from = Numbers(numbers);
         let mut take = || {
             let is_ours = from.next()? == VERSION;
@@ -53,12 +55,13 @@ impl Member {
             rate.take(&mut from)?;
             share.take(&mut from)?;
             arrivals.take(&mut from)?;
+            off_link.take(&mut from)?;
             (is_ours && from.0.is_empty()).then_some(())
         };
         if take().is_some() {
             // Whose turn it is begins anew: a pass says something beside those of the others alone.
             (self.interactive, self.active_at) = (interactive, active_at);
-            (self.rate, self.arrivals) = (rate, arrivals);
+            (self.rate, self.arrivals, self.off_link) = (rate, arrivals, off_link);
             share.go_on(now, queued_time, self.received);
             self.share = share;
         }

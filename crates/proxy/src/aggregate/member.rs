@@ -1,6 +1,6 @@
 //! What a connection has of its own in its aggregate.
 use super::memory::Account;
-use super::served::FIRST_WINDOW;
+use super::off_link::OffLink;
 use super::stride::Turn;
 use super::window_share::{SlidingRate, WindowShare};
 use crate::SplitFlow;
@@ -8,9 +8,6 @@ use core::time::Duration;
 use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::{Blank, Time, keeps};
-
-/// So often round trips have to be longer than others', one time after the other.
-const SURE: u8 = 8;
 
 /// The serial number of a turn that is a probe.
 pub(super) const PROBE: u64 = u64::MAX;
@@ -21,37 +18,6 @@ pub(super) const PROBE: u64 = u64::MAX;
 pub(super) struct Silence {
     pub ask_at: Time,
     pub wait: Duration,
-}
-
-/// What was sent and not delivered at a look, and how much of it still is not.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
-    pub since: Time,
-    pub bytes: u64,
-    pub left: u64,
-}
-
-/// By how much longer the round trips of a connection are than others' that share the link, whenever they are compared.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lag {
-    /// On average.
-    pub mean: Duration,
-    /// How often it was so, one time after the other.
-    pub count: u8,
-}
-
-/// A connection's own peer is slower than the link: what it has in flight takes no place in the window, and is limited.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SlowPeer {
-    /// What it may have in flight.
-    pub limit: u64,
-    /// Since when its rate is measured, and what was delivered of it since.
-    pub since: Time,
-    pub delivered: u64,
-    /// At so many looks, one after the other, it was not slow.
-    pub on_time: u8,
-    /// When it last was.
-    pub at: Time,
 }
 
 /// What a connection has of its own.
@@ -66,8 +32,6 @@ pub(crate) struct Member {
     /// Tells it from others that have its slot in the table at other times.
     pub serial: u64,
     pub(super) in_flight: u64,
-    /// Of that, what is not on the link any more, as far as is known.
-    pub(super) overtaken: u64,
     pub(super) queued: u64,
     /// Memory for what is sent to the host, and for what it sends.
     pub(super) to: Account,
@@ -98,21 +62,9 @@ pub(crate) struct Member {
     /// When it last probed the link.
     pub(super) probed_at: Time,
     pub(super) silence: Option<Silence>,
-    /// When the newest of what was delivered of it was sent.
-    pub(super) newest: Time,
-    pub(super) flight: Option<Flight>,
-    /// Of what is in flight, what others' deliveries have overtaken: it has passed the link.
-    pub(super) passed: u64,
-    pub(super) lag: Option<Lag>,
-    /// Of what is in flight, what is elsewhere than on the link, for its way is longer.
-    pub(super) elsewhere: u64,
-    /// Since when it waits to be looked at: whether others' deliveries have overtaken it.
-    pub(super) followed: Option<Time>,
+    pub(super) off_link: OffLink,
     /// Since when one entry of the transmission log waits to be looked at again.
     pub kept_at: Option<Time>,
-    /// Since when most of what it had in flight was overtaken, look after look.
-    pub(super) late_since: Option<Time>,
-    pub(super) slow: Option<SlowPeer>,
     /// Where its sender stands among those of its host, if it may be held.
     pub source: Option<u32>,
     /// How long what its host sends is on its way.
@@ -137,6 +89,7 @@ keeps!(Member {
     rate,
     share,
     probed_at,
+    off_link,
     source,
     arrivals
 });
@@ -149,7 +102,6 @@ impl Blank for Member {
             place: 0,
             serial: 0,
             in_flight: 0,
-            overtaken: 0,
             queued: 0,
             to: Account::default(),
             from: Account::default(),
@@ -170,15 +122,8 @@ impl Blank for Member {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
-            newest: Time::ZERO,
-            flight: None,
-            passed: 0,
-            lag: None,
-            elsewhere: 0,
-            followed: None,
+            off_link: OffLink::default(),
             kept_at: None,
-            late_since: None,
-            slow: None,
             source: None,
             arrivals: ArrivalDelay::default(),
         }
@@ -220,24 +165,14 @@ impl Member {
         self.waiting
     }
 
-    /// Whether others' deliveries have overtaken what it has in flight, or it is known to be slow: what it measures says nothing of the link.
-    pub fn is_overtaken(&self) -> bool {
-        self.overtaken > 0 || self.slow.is_some()
-    }
-
-    /// By how much longer its round trips are than others', on average, if they always are.
-    pub fn surely_later(&self) -> Option<Duration> {
-        self.lag.filter(|lag| lag.count >= SURE).map(|lag| lag.mean)
+    /// Whether others' deliveries have overtaken what it has in flight, or it is known to be slow.
+    pub fn is_late(&self) -> bool {
+        self.off_link.is_late()
     }
 
     /// Whether its own peer is slower than the link.
     pub fn is_slow(&self) -> bool {
-        self.slow.is_some()
-    }
-
-    /// What its sender is to be offered at most, where its peer is slow.
-    pub fn enough(&self) -> u64 {
-        self.slow.map_or(u64::MAX, |slow| (2 * slow.limit).max(FIRST_WINDOW))
+        self.off_link.slow.is_some()
     }
 
     /// How much more it may have in flight, when it is its turn: no more on the link than this window.
@@ -245,8 +180,7 @@ impl Member {
         if turn.serial == PROBE {
             return u64::MAX;
         }
-        let most = window.saturating_add(self.elsewhere);
-        self.slow.map_or(most, |slow| slow.limit.min(most)).saturating_sub(self.in_flight)
+        self.off_link.most(window).saturating_sub(self.in_flight)
     }
 
     /// It does not use its turn. It waits for the next one when something of what it has in flight is acknowledged.

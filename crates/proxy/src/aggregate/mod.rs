@@ -22,6 +22,7 @@ mod losses;
 mod member;
 mod members;
 mod memory;
+mod off_link;
 mod part;
 mod rivals;
 mod served;

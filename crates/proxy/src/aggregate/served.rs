@@ -3,6 +3,7 @@ use super::config::INTERACTIVE;
 use super::control_block::{Aggregate, Answering};
 use super::member::{Member, PROBE};
 use super::memory::Promise;
+use super::off_link::Says;
 use super::stride::{Turn, advance};
 use super::uplink::{Counted, Uplink};
 use super::window_share::{Progress, SlidingRate, WindowShare};
@@ -174,7 +175,7 @@ impl Served<'_> {
         let uploads = host.uplink.as_ref().is_some_and(|uplink| uplink.is_used(now));
         let beside = if uploads { host.clock.mean() } else { Duration::ZERO };
         aggregate.window.set_beside(beside + aggregate.parts.beyond());
-        let is_late = member.is_overtaken();
+        let is_late = member.is_late();
         if feedback.lost {
             aggregate.on_loss_found(now);
         }
@@ -193,16 +194,21 @@ impl Served<'_> {
             member.unanswered = None;
             member.silence = None;
         }
-        member.newest = feedback.newest.map_or(member.newest, |newest| newest.max(member.newest));
-        aggregate.compare(now, slot, member, &feedback);
-        let extra = aggregate.extra(member, sender);
+        member.off_link.newest = feedback.newest.unwrap_or_default().max(member.off_link.newest);
+        aggregate.compare(now, (slot, member.part), &mut member.off_link, &feedback);
+        member.off_link.extra = aggregate.extra(&member.off_link, sender.rtt());
+        let says = member.off_link.says(is_late);
+        if feedback.marked && says == Says::Nothing {
+            let own = sender.rtt().srtt().unwrap_or_default();
+            member.off_link.on_mark(now, own, 2 * u64::from(sender.mss()));
+        }
         aggregate.follow(now, slot, member, (feedback.delivered, sender));
         aggregate.count(now, member, sender);
         let backlog = sender.has_backlog() && member.silence.is_none();
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            let from = Answering { slot, part: member.part, is_late, extra };
+            let from = Answering { slot, part: member.part, says };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)
@@ -244,7 +250,7 @@ impl Served<'_> {
         member.halted = halted;
         flow.allot(match self.aggregate.config.window_share {
             _ if halted => 0,
-            Some(_) if member.is_slow() => member.share.window().min(most).min(member.enough()),
+            Some(_) if member.is_slow() => member.share.window().min(most).min(member.off_link.enough()),
             Some(_) => member.share.window().min(most),
             None => most,
         });

@@ -27,6 +27,8 @@ pub(crate) struct SkipackLog {
     kept: VecDeque<(Time, u32)>,
     /// These are looked at again, as if they had been sent at that time.
     again: VecDeque<(Time, u32)>,
+    /// When it was last emptied.
+    cleared_at: Time,
     /// When the newest things were sent that acknowledgments delivered, newest first.
     newest: [Option<Time>; SKIPS],
 }
@@ -133,8 +135,14 @@ impl SkipackLog {
         all.into_iter().flatten().min()
     }
 
+    /// When nothing was outstanding last.
+    pub fn cleared_at(&self) -> Time {
+        self.cleared_at
+    }
+
     /// Nothing is outstanding.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, now: Time) {
+        self.cleared_at = now;
         self.sent.clear();
         self.kept.clear();
         self.again.clear();

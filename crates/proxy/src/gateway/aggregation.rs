@@ -137,10 +137,11 @@ impl Gateway {
                 continue;
             };
             let Some(sender) = flow.managed_sender_mut() else { continue };
-            if skipped.was_kept_at(member.kept_at) {
+            let was_kept = skipped.was_kept_at(member.kept_at);
+            if was_kept {
                 member.kept_at = None;
             }
-            if member.is_overtaken() {
+            if was_kept || member.is_late() {
                 // It is not on the link any more, and its peer may have it. Its own round trips say when it does not.
                 skipped.wait_for(now, sender.rtt());
                 if matches!(sender.sent_before(skipped.before), SentBefore::Nothing) {

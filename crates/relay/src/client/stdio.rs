@@ -1,7 +1,6 @@
 use super::{Client, Early, OpenError, Session, moving};
 use crate::pump::Broken;
-use crate::resume::Application;
-use crate::resume::carry::Moved;
+use crate::resume::{Application, Moved};
 use crate::route::Endpoint;
 use std::io::{self, Read as _, Write as _};
 use std::task::{Context, Poll, ready};

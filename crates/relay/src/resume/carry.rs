@@ -1,14 +1,16 @@
 //! One end of a session and one way: bytes between the application's side and a leg, until the way breaks or all is done.
+use super::application::Application;
 use super::ends::{Ends, Memory, Role};
 use super::frame::{Frame, MOST_DATA, Reader, Violation};
-use crate::pump::{Broken, Watched, with_scratch};
-use crate::socket::{Leg, Socket};
+use super::watch::{Moved, Watch};
+use crate::pump::{Broken, with_scratch};
+use crate::socket::Leg;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 /// What was received is acknowledged after so long, unless something else goes or much came.
@@ -20,94 +22,12 @@ const LOOK_MOST: Duration = Duration::from_millis(100);
 /// How long it may take to tell the other end why it is over.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The application's side of an end.
-pub trait Application {
-    /// As `AsyncRead`.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
-    /// As `AsyncWrite`.
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
-    /// Nothing more comes.
-    ///
-    /// # Errors
-    /// It cannot be told.
-    fn close(&mut self) -> io::Result<()>;
-    /// Whether it has all that was written, and its end if it was told.
-    ///
-    /// # Errors
-    /// It broke.
-    fn has_all(&self) -> io::Result<bool>;
-    /// Whether it has said that it gives no more, be what it gave before that taken or not.
-    ///
-    /// # Errors
-    /// It broke.
-    fn has_ended(&self) -> io::Result<bool> {
-        Ok(false)
-    }
-    /// Whether it gave something that is not taken yet, as far as can be seen.
-    ///
-    /// # Errors
-    /// It broke.
-    fn gives(&self) -> io::Result<bool> {
-        Ok(false)
-    }
-    /// Its socket, if that is what it is.
-    fn socket(&self) -> Option<&Socket> {
-        None
-    }
-    /// Whether its own stream ends when the other one has.
-    fn ends_with_other(&self) -> bool {
-        false
-    }
-}
-
-impl Application for Socket {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        AsyncRead::poll_read(Pin::new(self), cx, buf)
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        AsyncWrite::poll_write(Pin::new(self), cx, bytes)
-    }
-
-    fn close(&mut self) -> io::Result<()> {
-        match socket2::SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()), // it has closed both ways
-            done => done,
-        }
-    }
-
-    fn has_all(&self) -> io::Result<bool> {
-        shorthaul_os::socket::unacknowledged(self).map(|bytes| bytes.0 == 0)
-    }
-
-    fn has_ended(&self) -> io::Result<bool> {
-        shorthaul_os::poll::has_ended(self)
-    }
-
-    fn gives(&self) -> io::Result<bool> {
-        shorthaul_os::socket::readable(self).map(|bytes| bytes.0 > 0)
-    }
-
-    fn socket(&self) -> Option<&Socket> {
-        Some(self)
-    }
-}
-
 /// What an end waits for, and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// A client asks after so long in which it has heard nothing, longer where nothing moves; and counts a way as broken on which
     /// it hears nothing for twice as long then. A node that has heard nothing for 36 times as long counts it as broken.
     pub quiet: Duration,
-}
-
-/// Which way bytes moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// From the application.
-    Given,
-    /// From the way.
-    Received,
 }
 
 /// What a way came to.
@@ -124,35 +44,6 @@ pub enum Carried {
     /// It cannot: the other end said what it must not say.
     Violation(Violation),
 }
-
-/// Who hears of bytes that move, and bounds them.
-pub trait Watch: Sync {
-    /// How much may be moved at once; nothing, if no more may be moved at all.
-    fn portion(&self) -> usize {
-        usize::MAX
-    }
-
-    /// So much was moved: how long to wait before there is more.
-    ///
-    /// # Errors
-    /// No more may be moved.
-    fn on_moved(&self, _way: Moved, _bytes: usize) -> Result<Duration, Broken> {
-        Ok(Duration::ZERO)
-    }
-
-    /// So many bytes were worked on for so long.
-    fn on_processing(&self, _bytes: usize, _took: Duration) {}
-
-    /// Who is told how long there was nothing of it to read, or no room to write it.
-    fn waits(&self, _way: Moved) -> Option<Watched<'_>> {
-        None
-    }
-}
-
-/// Nobody does.
-pub struct Unwatched;
-
-impl Watch for Unwatched {}
 
 /// One in this many rounds is timed.
 const SAMPLE: u32 = 64;
@@ -645,7 +536,9 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
 #[cfg(test)]
 mod tests {
     use super::super::ends::Unbounded;
+    use super::super::watch::Unwatched;
     use super::*;
+    use crate::socket::Socket;
     use std::sync::Arc;
     use tokio::net::{TcpListener, TcpStream};
 

@@ -7,7 +7,8 @@
 //! and until the next look may have in flight twice what was delivered since the last one, as in slow start.
 use super::Aggregate;
 use crate::SplitFlow;
-use crate::aggregate::member::{Flight, Member, SlowPeer};
+use crate::aggregate::member::Member;
+use crate::aggregate::off_link::{Flight, OffLink, SlowPeer};
 use crate::aggregate::window_share::moved;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -77,22 +78,22 @@ impl Delivered {
 impl Aggregate {
     /// Of the connection in `slot` so much was delivered now, and so much is not.
     pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, sender): (u64, &Sender)) {
-        let not_yet = sender.undelivered();
-        if delivered > 0 && member.surely_later().is_some() {
-            member.slow = member.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
+        let (not_yet, serial, of) = (sender.undelivered(), member.serial, &mut member.off_link);
+        if delivered > 0 && of.surely_later().is_some() {
+            of.slow = of.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
         }
-        member.passed = member.passed.saturating_sub(delivered);
-        if member.flight.is_none() {
-            member.slow = member.slow.filter(|slow| now.saturating_since(slow.at) < FORGOTTEN);
+        of.passed = of.passed.saturating_sub(delivered);
+        if of.flight.is_none() {
+            of.slow = of.slow.filter(|slow| now.saturating_since(slow.at) < FORGOTTEN);
         }
-        member.flight = match member.flight {
+        of.flight = match of.flight {
             _ if not_yet == 0 => None,
             Some(flight) => Some(Flight { left: flight.left.saturating_sub(delivered), ..flight }),
             None => Some(Flight { since: now, bytes: not_yet, left: not_yet }),
         };
-        if member.flight.is_some() && member.followed.is_none() {
-            member.followed = Some(now);
-            self.followed.0.push_back((now, slot, member.serial));
+        if of.flight.is_some() && of.followed.is_none() {
+            of.followed = Some(now);
+            self.followed.0.push_back((now, slot, serial));
         }
     }
 
@@ -103,16 +104,15 @@ impl Aggregate {
 
     /// What a connection has in flight that is not on the link. What is sent again is.
     pub(super) fn count_overtaken(&mut self, member: &mut Member, sender: &Sender) {
-        member.passed = member.passed.min(member.in_flight);
-        // A part of its round trip is spent elsewhere, and so is that part of what it has in flight.
-        let own = sender.rtt().srtt().unwrap_or_default().as_nanos().max(1);
-        let extra = self.extra(member, sender).as_nanos().min(own);
-        member.elsewhere = (extra * u128::from(member.in_flight) / own) as u64;
-        if member.slow.is_some() {
-            member.passed = member.in_flight;
+        let (in_flight, of) = (member.in_flight, &mut member.off_link);
+        of.passed = if of.slow.is_some() { in_flight } else { of.passed.min(in_flight) };
+        of.elsewhere = 0;
+        if !of.extra.is_zero() {
+            // A part of its round trip is spent elsewhere, and so is that part of what it has in flight.
+            let own = sender.rtt().srtt().unwrap_or_default().max(of.extra).as_nanos();
+            of.elsewhere = (of.extra.as_nanos() * u128::from(in_flight) / own) as u64;
         }
-        let overtaken = member.passed.max(member.elsewhere);
-        moved(&mut self.overtaken, &mut member.overtaken, overtaken);
+        moved(&mut self.off_link, &mut of.counted, of.passed.max(of.elsewhere));
     }
 
     /// When the newest was sent of what was delivered to the host with this part, of others than the connection in `slot`.
@@ -139,32 +139,36 @@ impl Aggregate {
 
     /// Looks what others' deliveries have overtaken of a connection that waits for that since then.
     pub fn look_at(&mut self, now: Time, (since, slot): (Time, u32), member: &mut Member, flow: &SplitFlow) {
-        if member.followed != Some(since) {
+        if member.off_link.followed != Some(since) {
             return;
         }
-        member.followed = None;
-        let (Some(flight), Some(sender)) = (member.flight, flow.managed_sender()) else { return };
+        member.off_link.followed = None;
+        let (Some(flight), Some(sender)) = (member.off_link.flight, flow.managed_sender()) else { return };
         let not_yet = sender.undelivered();
-        let extra = self.extra(member, sender);
+        let next = Flight { since: now, bytes: not_yet, left: not_yet };
         if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since)
             && !self.is_crowded()
         {
             // What it lacks itself before what was delivered of it is lost, and not late.
-            let flight = if member.newest > flight.since { Flight { left: 0, ..flight } } else { flight };
-            self.judge(now, member, (flight, extra));
-            member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
-            member.passed = member.passed.max(flight.left.min(member.in_flight));
+            let left = if member.off_link.newest > flight.since { 0 } else { flight.left };
+            self.judge(now, &mut member.off_link, Flight { left, ..flight });
+            member.off_link.passed = member.off_link.passed.max(left.min(member.in_flight));
+            member.off_link.flight = Some(next);
             self.count(now, member, sender);
-        } else if let Some(slow) = member.slow {
-            // Nobody else is there to compare with: it is not slow if all arrives within the shortest round trip, or after a while.
+        } else if let Some(slow) = member.off_link.slow {
+            // Nobody else is there to compare with: it is not slow if all arrives within the shortest round trip, or after a while. Until then it has twice as much
+            // on its way each time that all has arrived.
             let at_first_look = now.saturating_since(flight.since) < 2 * self.pause();
             if now.saturating_since(slow.at) >= ALONE {
-                member.slow = None;
+                member.off_link.slow = None;
             } else if flight.left == 0 && at_first_look {
-                self.judge(now, member, (flight, extra));
+                self.judge(now, &mut member.off_link, flight);
+            } else if flight.left == 0 {
+                let limit = slow.limit.max(self.at_first(flight.bytes));
+                member.off_link.slow = Some(SlowPeer { limit, ..slow });
             }
             if flight.left == 0 {
-                member.flight = Some(Flight { since: now, bytes: not_yet, left: not_yet });
+                member.off_link.flight = Some(next);
             }
             self.count(now, member, sender);
         }
@@ -181,26 +185,32 @@ impl Aggregate {
         self.window() < CROWDED * u64::from(self.mss) * self.parts.active() as u64
     }
 
-    /// Others' deliveries have overtaken what is left of this; its way takes so much longer than the link.
-    fn judge(&mut self, now: Time, member: &mut Member, (flight, extra): (Flight, Duration)) {
-        let mss = u64::from(self.mss);
-        let most_is = 2 * flight.left > flight.bytes && flight.left > DELAYED * mss;
+    /// Twice what was delivered, and ten segments: what a slow peer may have in flight, and no more than all have.
+    fn at_first(&self, delivered: u64) -> u64 {
+        (2 * delivered + LEAST * u64::from(self.mss)).min(self.window())
+    }
+
+    /// Others' deliveries have overtaken what is left of this.
+    fn judge(&self, now: Time, of: &mut OffLink, flight: Flight) {
+        let most_is = 2 * flight.left > flight.bytes && flight.left > DELAYED * u64::from(self.mss);
         // Who is only a little farther away has a part of the link as others.
-        let late_by = now.saturating_since(member.newest).saturating_sub(extra);
+        let late_by = now.saturating_since(of.newest).saturating_sub(of.extra);
         let is_far = self.is_little() || late_by > FAR * self.rtt.srtt().unwrap_or_default();
-        let is_late = most_is && (is_far || member.slow.is_some());
-        member.late_since = is_late.then(|| member.late_since.unwrap_or(now));
-        let lasts = member.late_since.is_some_and(|since| now.saturating_since(since) >= SLOW_AFTER);
-        let (at, on_time) = match member.slow {
+        let is_late = most_is && (is_far || of.slow.is_some());
+        of.late_since = is_late.then(|| of.late_since.unwrap_or(now));
+        let lasts = of.late_since.is_some_and(|since| now.saturating_since(since) >= SLOW_AFTER);
+        let (at, on_time) = match of.slow {
             _ if lasts => (now, 0),
             Some(slow) if is_late => (slow.at, 0),
             Some(slow) if slow.on_time + 1 < ON_TIME => (slow.at, slow.on_time + 1),
-            _ => return member.slow = None,
+            _ => return of.slow = None,
         };
-        let of_look = (2 * (flight.bytes - flight.left) + LEAST * mss).min(self.window());
-        member.slow = Some(match member.slow {
-            Some(slow) if member.surely_later().is_some() => SlowPeer { on_time, at, ..slow },
-            _ => SlowPeer { limit: of_look, since: now, delivered: 0, on_time, at },
+        of.slow = Some(match of.slow {
+            Some(slow) if of.surely_later().is_some() => SlowPeer { on_time, at, ..slow },
+            _ => {
+                let limit = self.at_first(flight.bytes - flight.left);
+                SlowPeer { limit, since: now, delivered: 0, on_time, at }
+            }
         });
     }
 

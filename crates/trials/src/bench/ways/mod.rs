@@ -1,5 +1,6 @@
 //! Ways that are chosen by what came of former sessions, in random networks that change every minute: against who knows all links, and
 //! against who never uses a node. The choice is the clients' own ([`Knowledge`]); what a session takes is simulated, packet by packet.
+mod live;
 mod network;
 mod regret;
 
@@ -9,6 +10,7 @@ use crate::trial::{Judgement, Trial};
 use network::{Minute, NODES, SIZES, minutes, normal, scenario};
 use regret::{CAUSES, Choosers, MINUTES, cause, when};
 use serde_json::json;
+use shorthaul_lab::Privilege;
 use shorthaul_observe::{Ledger, Summary};
 use shorthaul_planner::sharing::Load;
 use shorthaul_planner::ways::{Learning, Why};
@@ -28,12 +30,12 @@ use std::time::Duration;
 /// the result as JSON.
 #[derive(clap::Args)]
 pub struct Ways {
-    /// Random networks
-    #[arg(long, default_value_t = 60)]
-    networks: u64,
-    /// How many minutes of each
-    #[arg(long, default_value_t = 12)]
-    minutes: u64,
+    /// Random networks: 60, or 10 of them live
+    #[arg(long)]
+    networks: Option<u64>,
+    /// How many minutes of each: 12, or 5 live
+    #[arg(long)]
+    minutes: Option<u64>,
     /// Sessions in each minute
     #[arg(long, default_value_t = 12)]
     sessions: u64,
@@ -46,6 +48,13 @@ pub struct Ways {
     /// Nodes tell that they can forward 1 Gbit/s and have a few sessions, which matters to none; without it, they tell nothing
     #[arg(long)]
     nodes_tell: bool,
+    /// Between kernels: nodes and a proxy that chooses as people run them, on emulated links, by turns with who goes directly and who knows the links. Needs root, or
+    /// a host that allows user namespaces
+    #[arg(long)]
+    live: bool,
+    /// So many networks at once, live
+    #[arg(long, default_value_t = 3)]
+    at_once: usize,
     /// Where results are kept
     #[arg(long, default_value = "out/bench-ways")]
     out: PathBuf,
@@ -84,15 +93,19 @@ struct Outcome {
 
 impl Trial for Ways {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
-        if [self.networks, self.minutes, self.sessions, self.samples].contains(&0) {
+        if self.live {
+            // First of all, while the process has a single thread: the kernel asks for that.
+            Privilege::obtain()?;
+        }
+        if [self.networks(), self.minutes(), self.sessions, self.samples].contains(&0) {
             return Err(TrialError::asked(
                 "without networks, minutes, sessions or samples nothing is measured",
             ));
         }
         let seed = Seed(self.seed);
-        let networks: Vec<(Seed, Vec<Minute>)> = (0..self.networks)
-            .map(|number| (seed.derive("network").nth(number), number))
-            .map(|(seed, _)| (seed, minutes(seed, self.minutes)))
+        let networks: Vec<(Seed, Vec<Minute>)> = (0..self.networks())
+            .map(|number| seed.derive("network").nth(number))
+            .map(|seed| (seed, minutes(seed, self.minutes())))
             .collect();
         let ledger = Ledger::open(&self.out.join("runs"), ENGINE)?;
         let jobs = networks.iter().flat_map(|(_, minutes)| minutes).flatten().flat_map(|links| {
@@ -100,21 +113,33 @@ impl Trial for Ways {
             scenarios.into_iter().flat_map(|text| (0..self.samples).map(move |seed| (text.clone(), seed)))
         });
         ledger.fill(jobs, slowest_transfer, console)?;
-        let mut outcomes = Vec::new();
-        for (seed, minutes) in &networks {
-            let mut times: Times = Vec::new();
-            for minute in minutes {
-                let mut of_sizes = Vec::new();
-                for size in SIZES {
-                    let of = |links: &Vec<_>| ledger.all(&scenario(links, size), 0, self.samples);
-                    of_sizes.push(minute.iter().map(of).collect::<std::result::Result<_, _>>()?);
-                }
-                times.push(of_sizes);
-            }
-            outcomes.push(self.sessions(*seed, minutes, &times)?);
+        let times: Vec<Times> =
+            networks.iter().map(|(_, minutes)| self.times(minutes, &ledger)).collect::<Result<_>>()?;
+        if self.live {
+            return live::run(self, &networks, &times, console);
         }
+        let numbered = networks.iter().zip(&times);
+        let outcomes = numbered
+            .map(|((seed, minutes), times)| self.sessions(*seed, minutes, times))
+            .collect::<Result<Vec<_>>>()?;
         Ok(self.verdict(&outcomes, console))
     }
+}
+
+/// What was asked and is not so: of the mean time beside who knows the links, and of that beside direct in the worst network.
+fn failures(beside_oracle: f64, worst: f64) -> Vec<String> {
+    let mut failures = Vec::new();
+    if beside_oracle.is_nan() || beside_oracle > BESIDE_ORACLE {
+        failures.push(format!(
+            "{beside_oracle:.3} times as long as who knows the links, where {BESIDE_ORACLE} was asked"
+        ));
+    }
+    if worst.is_nan() || worst > BESIDE_DIRECT {
+        failures.push(format!(
+            "in one network {worst:.3} times as long as directly, where {BESIDE_DIRECT} was asked"
+        ));
+    }
+    failures
 }
 
 /// Nodes that are asked tell what they told before.
@@ -125,6 +150,28 @@ fn asked(candidates: &[Candidate]) -> Vec<Candidate> {
 }
 
 impl Ways {
+    fn networks(&self) -> u64 {
+        self.networks.unwrap_or(if self.live { 10 } else { 60 })
+    }
+
+    fn minutes(&self) -> u64 {
+        self.minutes.unwrap_or(if self.live { 5 } else { 12 })
+    }
+
+    /// What sessions of each size take by each way in each minute, as it was simulated.
+    fn times(&self, minutes: &[Minute], ledger: &Ledger) -> Result<Times> {
+        let mut times: Times = Vec::new();
+        for minute in minutes {
+            let mut of_sizes = Vec::new();
+            for size in SIZES {
+                let of = |links: &Vec<_>| ledger.all(&scenario(links, size), 0, self.samples);
+                of_sizes.push(minute.iter().map(of).collect::<std::result::Result<_, _>>()?);
+            }
+            times.push(of_sizes);
+        }
+        Ok(times)
+    }
+
     /// The sessions of a network, one after the other.
     fn sessions(&self, seed: Seed, minutes: &[Minute], times: &Times) -> Result<Outcome> {
         let mut knowledge = Knowledge::new(Learning::default());
@@ -317,19 +364,9 @@ impl Ways {
             Unit::Percent.format(explored_time),
             Unit::Percent.format(error),
         ));
-        let mut failures = Vec::new();
-        if beside_oracle.is_nan() || beside_oracle > BESIDE_ORACLE {
-            failures.push(format!(
-                "{beside_oracle:.3} times as long as who knows the links, where {BESIDE_ORACLE} was asked"
-            ));
-        }
-        if worst.is_nan() || worst > BESIDE_DIRECT {
-            failures.push(format!(
-                "in one network {worst:.3} times as long as directly, where {BESIDE_DIRECT} was asked"
-            ));
-        }
+        let failures = failures(beside_oracle, worst);
         let json = json!({
-            "networks": self.networks, "minutes": self.minutes, "sessions_a_minute": self.sessions, "samples": self.samples,
+            "networks": self.networks(), "minutes": self.minutes(), "sessions_a_minute": self.sessions, "samples": self.samples,
             "seed": self.seed, "nodes_tell": self.nodes_tell, "beside_oracle": beside_oracle, "beside_direct": mean(&|o| o.closed / o.direct),
             "beside_direct_most": worst, "oracle_beside_direct": mean(&|o| o.oracle / o.direct),
             "explored_share": mean(&|o| o.explored / o.sessions), "explored_time_share": explored_time,
