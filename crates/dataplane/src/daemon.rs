@@ -201,7 +201,7 @@ fn run<M: Controlled + 'static>(
             if let Err(error) = own_rules(&mut keeper) {
                 notify(Notice::NoKeeper { why: error.to_string() });
             }
-            let _ = (0..PASSES).find(|_| former.copy_ahead() < LITTLE);
+            let _ = (0..PASSES).find(|_| former.copy_ahead(&Alive::default()) < LITTLE);
             standing.begin(monotonic());
             let handed_over = take_over::ask(running, &interception, workers).map_err(|error| {
                 let _ = keeper.leave();
@@ -225,7 +225,7 @@ fn run<M: Controlled + 'static>(
         (None, None) => return Err(not_taken(config)(io::Error::other("it handed over nothing"))),
     };
     alive.say();
-    let left = distribute(left, &steering);
+    let left = distribute(left, &steering, &alive);
     let mut outfits = devices.into_iter().zip(journals).zip(recorders).zip(left).map(
         |(((devices, journal), recorder), left)| Outfit {
             devices,
@@ -352,29 +352,26 @@ impl Formers {
         Formers { all, into }
     }
 
-    fn copy_ahead(&mut self) -> usize {
+    fn copy_ahead(&mut self, alive: &Alive) -> usize {
         let now = monotonic();
         let pairs = self.all.iter_mut().zip(&self.into);
-        pairs.map(|(former, into)| former.copy_ahead(now, into.as_ref())).sum()
+        pairs.map(|(former, into)| former.copy_ahead(now, into.as_ref(), alive)).sum()
     }
 
     /// What each has left.
     fn left(self, alive: &Alive) -> Vec<Vec<Inherited>> {
         let now = monotonic();
         let pairs = self.all.into_iter().zip(self.into);
-        let left = |(former, into): (Former, Option<Buffers>)| {
-            alive.say();
-            former.left(now, into.as_ref())
-        };
-        pairs.map(left).collect()
+        pairs.map(|(former, into)| former.left(now, into.as_ref(), alive)).collect()
     }
 }
 
 /// What was left, by the workers that have its hosts now. What lies in another's journal is taken out of it.
-fn distribute(left: Vec<Vec<Inherited>>, steering: &Steering) -> Vec<Vec<Inherited>> {
+fn distribute(left: Vec<Vec<Inherited>>, steering: &Steering, alive: &Alive) -> Vec<Vec<Inherited>> {
     let mut workers: Vec<Vec<Inherited>> = (0..steering.workers()).map(|_| Vec::new()).collect();
     for (from, flows) in left.into_iter().enumerate() {
         for flow in flows {
+            alive.say();
             let key = flow.record.flow();
             let host = if flow.record.client_port() == Gateway::ACCESS { key.src } else { key.dst };
             let to = steering.of_host(host.ip());

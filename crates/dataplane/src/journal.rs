@@ -1,5 +1,6 @@
 //! What survives the gateway: how each flow stands, and the bytes that are held.
 use crate::journal_cells::{AHEAD, Cells, Rows};
+use crate::take_over::Alive;
 use shorthaul_os::files::{create_privately, open_privately};
 use shorthaul_os::{Arena, Buffers, Found, Layout, Records};
 use shorthaul_proxy::{Custody, FlowRecord, Holding, Inherited};
@@ -133,12 +134,13 @@ impl Former {
     }
 
     /// Copies what is held and was not copied yet, into buffers of the journal that is to follow, as far as there is room. Whoever holds it
-    /// may go on meanwhile. Says how many bytes that were.
-    pub fn copy_ahead(&mut self, now: Time, into: Option<&Buffers>) -> usize {
+    /// may go on meanwhile, and is told with each buffer that this gets on. Says how many bytes that were.
+    pub fn copy_ahead(&mut self, now: Time, into: Option<&Buffers>, alive: &Alive) -> usize {
         let (Some((layout, _)), Some(found)) = (self.header(now), &self.found) else { return 0 };
         let mut before = std::mem::take(&mut self.copied);
         let mut copied = 0;
         for (labelled, at) in found.labelled(layout) {
+            alive.say();
             let key = (labelled.stream, labelled.offset);
             let mut known = before.remove(&key).unwrap_or_default();
             let more = (labelled.len as usize).saturating_sub(known.len);
@@ -160,11 +162,12 @@ impl Former {
 
     /// What was left, if that can still matter `now`. Whoever left it has ended, or does nothing any more; what was not copied yet is
     /// copied now.
-    pub fn left(mut self, now: Time, into: Option<&Buffers>) -> Vec<Inherited> {
-        self.copy_ahead(now, into);
+    pub fn left(mut self, now: Time, into: Option<&Buffers>, alive: &Alive) -> Vec<Inherited> {
+        self.copy_ahead(now, into, alive);
         let (Some((_, rows)), Some(found)) = (self.header(now), &self.found) else { return Vec::new() };
         let mut flows: HashMap<u64, Left> = HashMap::new();
         for (slot, record) in rows.read(found) {
+            alive.say();
             // Where there are two, of one flow either holds; of two flows, the one before was over.
             let slot = u64::from(slot);
             if flows.get(&slot).is_none_or(|left| left.record.serial < record.serial) {
@@ -183,7 +186,11 @@ impl Former {
         }
         let mut flows: Vec<_> = flows.into_iter().collect();
         flows.sort_unstable_by_key(|(slot, _)| *slot);
-        flows.into_iter().map(|(_, left)| Inherited::assemble(left.record, left.pieces)).collect()
+        let assemble = |(_, left): (u64, Left)| {
+            alive.say();
+            Inherited::assemble(left.record, left.pieces)
+        };
+        flows.into_iter().map(assemble).collect()
     }
 }
 

@@ -19,7 +19,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn left(path: &Path, now: u64) -> Vec<Inherited> {
-    Former::open(path).unwrap().left(Time::from_secs(now), None)
+    Former::open(path).unwrap().left(Time::from_secs(now), None, &Alive::default())
 }
 
 fn journal(path: &Path, now: u64) -> Journal {
@@ -198,14 +198,14 @@ fn what_is_copied_ahead_is_not_copied_again() {
     let mut next = journal(&path, 101);
     let buffers = next.buffers();
     let mut former = Former::open(&path).unwrap();
-    assert_eq!(former.copy_ahead(now, Some(&buffers)), 15_000);
-    assert_eq!(former.copy_ahead(now, Some(&buffers)), 0);
+    assert_eq!(former.copy_ahead(now, Some(&buffers), &Alive::default()), 15_000);
+    assert_eq!(former.copy_ahead(now, Some(&buffers), &Alive::default()), 0);
     more(&mut scene, &mut first, 7_000);
     scene.acknowledge(10_000);
     scene.turn(&mut first);
-    assert_eq!(former.copy_ahead(now, Some(&buffers)), 7_000);
+    assert_eq!(former.copy_ahead(now, Some(&buffers), &Alive::default()), 7_000);
     more(&mut scene, &mut first, 5_000);
-    let inherited = former.left(now, Some(&buffers));
+    let inherited = former.left(now, Some(&buffers), &Alive::default());
     assert_eq!((inherited[0].held[1].start, inherited[0].held[1].bytes()), (10_001, stream(10_000, 17_000)));
     let in_file = inherited[0].held[1].pieces.iter().all(|piece| piece.label().is_some());
     assert!(in_file, "they lie in the next one's file already");

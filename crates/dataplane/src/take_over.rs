@@ -91,7 +91,7 @@ impl Last {
 
 /// Tells a running gateway that whoever takes over from it gets on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Alive(Option<Arc<(UnixStream, Mutex<Instant>)>>);
+pub struct Alive(Option<Arc<(UnixStream, Mutex<Instant>)>>);
 
 impl Alive {
     fn to(stream: &UnixStream) -> io::Result<Self> {

@@ -47,6 +47,8 @@ pub struct TcpInfo {
     pub timeouts: Option<u16>,
     /// Bytes acknowledged by the other end so far.
     pub acked: Bytes,
+    /// How long something that was sent was not acknowledged so far.
+    pub busy: Duration,
     /// How long the receiver's window has kept it from sending so far.
     pub window_limited: Duration,
     /// The latest delivery rate that the kernel measured.
@@ -117,6 +119,7 @@ impl TcpInfo {
             dsack_duplicates: info.tcpi_dsack_dups,
             timeouts: has(offset_of!(tcp_info, tcpi_total_rto_recoveries)).then_some(info.tcpi_total_rto),
             acked: Bytes(info.tcpi_bytes_acked),
+            busy: Duration::from_micros(info.tcpi_busy_time),
             window_limited: Duration::from_micros(info.tcpi_rwnd_limited),
             delivery_rate: BitRate::from_bytes_per_sec(info.tcpi_delivery_rate),
             probes: info.tcpi_probes,

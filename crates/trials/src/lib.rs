@@ -78,6 +78,7 @@ trials! {
         Survive(Tried<bench::survive::Survive>),
         Outlive(Tried<bench::outlive::Outlive>),
         Attack(Tried<bench::attack::AttackBench>),
+        Service(Tried<bench::service::Service>),
         Siege(Tried<bench::siege::Siege>),
         Ways(Tried<bench::ways::Ways>),
         Share(Tried<bench::share::Share>),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a session downloads.
+/// What a session downloads, or uploads.
 const SIZE: usize = 400_000;
 
 /// A server at 20 ms and 10 Mbit/s, and a node aside, at the end of a link of 2 Mbit/s that its sessions pass twice.
@@ -19,11 +19,13 @@ struct Site {
     node: Running,
     folder: PathBuf,
     server: SocketAddr,
+    /// Where uploads go: it says a byte when it has all.
+    sink: SocketAddr,
 }
 
 impl Site {
-    fn new() -> Site {
-        let folder = std::env::temp_dir().join(format!("shorthaul-routes-{}", std::process::id()));
+    fn new(name: &str) -> Site {
+        let folder = std::env::temp_dir().join(format!("shorthaul-routes-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let made =
             Command::new(SHORTHAUL).arg("secret").arg(folder.join("secret")).stdout(Stdio::null()).status();
@@ -50,7 +52,19 @@ impl Site {
                 std::thread::spawn(move || connection.write_all(&bytes));
             }
         });
-        Site { lab, node, folder, server }
+        let listener = lab.host("server").run(|| TcpListener::bind("0.0.0.0:0")).unwrap();
+        let sink = SocketAddr::new(server.ip(), listener.local_addr().unwrap().port());
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let Ok(mut connection) = connection else { return };
+                std::thread::spawn(move || {
+                    let mut got = Vec::new();
+                    connection.read_to_end(&mut got)?;
+                    if got.len() == SIZE { connection.write_all(b".") } else { Ok(()) }
+                });
+            }
+        });
+        Site { lab, node, folder, server, sink }
     }
 
     /// A command at the client that chooses between the node and the direct way, and remembers.
@@ -70,10 +84,19 @@ impl Site {
         let done = self.lab.host("client").spawn(&mut command).unwrap().wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success() && done.stdout.len() == SIZE, "{} bytes: {said}", done.stdout.len());
-        said.lines()
-            .next()
-            .and_then(|line| Some(line.split_once(" by ")?.1.split_once(", in")?.0.to_owned()))
-            .unwrap_or_else(|| panic!("{said}"))
+        way(&said)
+    }
+
+    /// An upload; by which way.
+    fn upload(&self) -> String {
+        let mut command = self.command("connect");
+        command.arg(self.sink.to_string()).arg("--verbose").stdin(Stdio::piped());
+        let mut process = self.lab.host("client").spawn(&mut command).unwrap();
+        process.stdin.take().unwrap().write_all(&[7; SIZE]).unwrap();
+        let done = process.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && done.stdout == b".", "{} bytes: {said}", done.stdout.len());
+        way(&said)
     }
 
     fn routes(&self, more: &[&str]) -> Output {
@@ -100,6 +123,13 @@ impl Site {
     }
 }
 
+/// The way that a session took, as it said.
+fn way(said: &str) -> String {
+    let line = said.lines().next();
+    line.and_then(|line| Some(line.split_once(" by ")?.1.split_once(", in")?.0.to_owned()))
+        .unwrap_or_else(|| panic!("{said}"))
+}
+
 impl Drop for Site {
     fn drop(&mut self) {
         let _ = self.node.child.kill();
@@ -109,7 +139,7 @@ impl Drop for Site {
 
 #[test]
 fn a_relay_that_does_not_pay_is_given_up_and_what_was_learnt_outlives_the_process() {
-    let site = Site::new();
+    let site = Site::new("downloads");
     let said = site.routes(&[]).stdout;
     assert!(
         String::from_utf8_lossy(&said).contains("knows nothing yet"),
@@ -151,4 +181,21 @@ fn a_relay_that_does_not_pay_is_given_up_and_what_was_learnt_outlives_the_proces
     );
     let other = site.routes(&["nowhere"]).stdout;
     assert!(String::from_utf8_lossy(&other).contains("knows nothing of nowhere"));
+}
+
+#[test]
+fn an_upload_takes_as_long_as_it_takes_to_arrive_and_not_until_buffers_have_it() {
+    let site = Site::new("uploads");
+    // Buffers on the way to the node have all of it at once; it takes 1.6 s by the node, and 0.4 s directly.
+    let ways: Vec<String> = (0..6).map(|_| site.upload()).collect();
+    assert!(ways.iter().any(|way| way != "direct"), "{ways:?}");
+    assert_eq!(ways[4..], ["direct", "direct"], "{ways:?}");
+    let past = std::fs::read_to_string(site.folder.join("state/sessions")).unwrap();
+    let took = |by_node: bool| {
+        let past = past.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of = past.filter(move |past| (past["by"] != Value::Array(Vec::new())) == by_node);
+        of.map(|past| past["busy"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(took(true).into_iter().all(|busy| busy > 1.5), "{past}");
+    assert!(took(false).into_iter().all(|busy| busy > 0.3), "{past}");
 }

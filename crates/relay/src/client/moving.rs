@@ -270,6 +270,9 @@ impl Moving {
         let patience = Patience { quiet: self.options.quiet };
         let (mut leg, mut first) = way;
         let mut is_last = false;
+        if self.ends.owes() {
+            tally.progress.owe();
+        }
         let mut vain: Option<(Waits, Instant)> = None;
         loop {
             let (came, progress) = (Instant::now(), self.ends.progress());

@@ -57,7 +57,8 @@ impl Tally {
 impl Drop for Tally {
     fn drop(&mut self) {
         let info = TcpInfo::of(&self.socket).unwrap_or_default();
-        let Sum { given, received, busy, pauses } = self.progress.sum();
+        let Sum { given, received, busy, pauses, is_acknowledged } = self.progress.sum();
+        let is_direct = self.route.is_direct();
         let lost = info.retransmits.saturating_sub(info.dsack_duplicates);
         let loss =
             (info.data_segments_out >= SEGMENTS).then(|| f64::from(lost) / f64::from(info.data_segments_out));
@@ -67,8 +68,10 @@ impl Drop for Tally {
             given,
             received,
             set_up: self.set_up,
-            busy,
+            // A kernel's buffers take much before it has arrived.
+            busy: if is_direct { busy.max(info.busy) } else { busy },
             pauses,
+            is_unseen: given > received && !is_direct && !is_acknowledged,
             near: Some(info.min_rtt).filter(|rtt| !rtt.is_zero()),
             far: std::mem::take(&mut self.far),
             loss,

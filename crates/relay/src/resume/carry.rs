@@ -286,7 +286,11 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 }
                 Poll::Pending => 0,
             };
+            let before = self.ends.acknowledged();
             self.ends.on_frame(frame, &mut deliver).map_err(Carried::Violation)?;
+            if self.ends.acknowledged() != before {
+                self.watch.on_acknowledged(!self.ends.owes());
+            }
             if let Some(error) = broken {
                 return Err(Carried::Broken(Broken::Sink(error)));
             }

@@ -223,6 +223,11 @@ impl<M: Memory> Ends<M> {
         self.out.is_done && self.inc.is_closed
     }
 
+    /// How much of what was given the other end has acknowledged, and whether it has delivered all.
+    pub fn acknowledged(&self) -> (u64, bool) {
+        (self.out.acknowledged, self.out.is_done)
+    }
+
     /// Whether anything was given that the other end has not acknowledged.
     pub fn owes(&self) -> bool {
         self.out.acknowledged < self.out.taken || (self.out.is_ended && !self.out.is_done)

@@ -26,6 +26,9 @@ pub trait Watch: Sync {
         Ok(Duration::ZERO)
     }
 
+    /// The other end has acknowledged something of what was given, or all.
+    fn on_acknowledged(&self, _all: bool) {}
+
     /// So many bytes were worked on for so long.
     fn on_processing(&self, _bytes: usize, _took: Duration) {}
 

@@ -208,6 +208,7 @@ fn past(now: f64, node: &Endpoint, size: f64, took: f64) -> Past {
         loss: None,
         forecast: None,
         share: None,
+        unseen: false,
         moved: false,
     }
 }
