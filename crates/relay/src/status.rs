@@ -17,6 +17,7 @@ static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub struct NodeStatus {
     service_nanos: AtomicU64,
     waiting_nanos: AtomicU64,
+    late_nanos: AtomicU64,
     /// What all sessions may reserve together.
     buffer: Bytes,
     buffer_free: AtomicU64,
@@ -86,9 +87,10 @@ impl NodeStatus {
         self.waiting_time() + Duration::from_nanos(self.service_nanos.load(Ordering::Relaxed))
     }
 
-    /// The part of the service time that is waiting.
+    /// The part of the service time that is waiting: for a processor, and for what was ready before.
     pub fn waiting_time(&self) -> Duration {
-        Duration::from_nanos(self.waiting_nanos.load(Ordering::Relaxed))
+        let [late, waiting] = [&self.late_nanos, &self.waiting_nanos].map(|of| of.load(Ordering::Relaxed));
+        Duration::from_nanos(late + waiting)
     }
 
     /// What a new session could reserve (Cmax).
@@ -124,6 +126,11 @@ impl NodeStatus {
     /// One more look at how long something that is ready waits for its turn.
     pub fn on_waiting(&self, waited: Duration) {
         average(&self.waiting_nanos, waited);
+    }
+
+    /// One more look at how long a thread that is to run waits until it does.
+    pub fn on_late(&self, late: Duration) {
+        average(&self.late_nanos, late);
     }
 
     /// One more session; how many there are then.
@@ -211,6 +218,7 @@ mod tests {
         for _ in 0..100 {
             status.on_processing(Duration::from_micros(2));
             status.on_waiting(Duration::from_micros(3));
+            status.on_late(Duration::from_micros(1));
         }
         let calm = status.service_time();
         assert!(calm > Duration::from_micros(4) && calm <= Duration::from_micros(5), "{calm:?}");

@@ -13,9 +13,8 @@ use shorthaul_monitor::response;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -275,6 +274,30 @@ impl Shared {
             self.status.on_waiting(ready.elapsed());
         }
     }
+}
+
+/// Looks every now and then, from a thread that does nothing else, how long the process waits for a processor: where others keep them busy, or it is stopped, packets wait as long.
+/// What a timer is late of itself is the least that was seen.
+pub(super) fn observe_lateness(shared: &Arc<Shared>) -> std::io::Result<()> {
+    const LEAST: u64 = 5;
+    const SPREAD: u64 = 150;
+    let shared = Arc::downgrade(shared);
+    let look = move || {
+        let mut least = Duration::MAX;
+        loop {
+            // At any time, so that what comes again and again is met as packets meet it.
+            let mut draw = [0; 2];
+            let _ = getrandom::fill(&mut draw);
+            let wait = Duration::from_millis(LEAST + u64::from(u16::from_ne_bytes(draw)) % SPREAD);
+            let begun = std::time::Instant::now();
+            std::thread::sleep(wait);
+            let late = begun.elapsed().saturating_sub(wait);
+            least = least.min(late);
+            let Some(shared) = shared.upgrade() else { return };
+            shared.status.on_late(late - least);
+        }
+    };
+    std::thread::Builder::new().name("lateness".into()).spawn(look).map(drop)
 }
 
 impl Snapshot {

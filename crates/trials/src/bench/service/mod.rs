@@ -67,8 +67,6 @@ struct Measured {
     /// Bit/s of all sessions, of each run; and the same directly, by turns.
     by_node: Vec<f64>,
     direct: Vec<f64>,
-    /// The processor time that the node took for a packet of 1000 bytes, in seconds.
-    worked: f64,
 }
 
 impl Measured {
@@ -128,13 +126,11 @@ impl Service {
             expected: stop.as_secs_f64() / 4.0,
             by_node: Vec::new(),
             direct: Vec::new(),
-            worked: 0.0,
         };
         for _ in 0..self.runs {
             let by_node = site.run(way, sessions, stop, time)?;
             measured.by_node.push(by_node.rate);
             measured.told += by_node.told / f64::from(self.runs);
-            measured.worked += by_node.worked / f64::from(self.runs);
             measured.direct.push(site.run(Way::Direct, sessions, Duration::ZERO, time)?.rate);
         }
         Ok(measured)
@@ -151,16 +147,8 @@ impl Service {
         (late, steal): (Duration, f64),
         console: &dyn Console,
     ) -> Result<Judgement> {
-        let right = [
-            "sessions",
-            "stopped for",
-            "service time, told",
-            "has to be",
-            "directly",
-            "by the node",
-            "gain",
-            "worked on 1 kB",
-        ];
+        let right =
+            ["sessions", "stopped for", "service time, told", "has to be", "directly", "by the node", "gain"];
         let mut table = Table::new([Column::left("links")].into_iter().chain(right.map(Column::right)));
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
         for measured in all {
@@ -177,7 +165,6 @@ impl Service {
                     || format!("{:.2}", measured.gain()),
                     |half| format!("{:.2} ± {half:.2}", measured.gain()),
                 ),
-                Unit::Seconds.format(measured.worked),
             ]);
         }
         console.table(&table);

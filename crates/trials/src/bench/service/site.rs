@@ -6,6 +6,7 @@ use shorthaul_monitor::fetch;
 use shorthaul_os::process::ProcessHandle;
 use shorthaul_os::schedule;
 use shorthaul_types::{Bytes, Seed};
+use socket2::SockRef;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -48,12 +49,11 @@ impl Way {
     }
 }
 
-/// What came of a run: bit/s, what the node told of its service time, and its processor time for a packet of 1000 bytes, in seconds.
+/// What came of a run: bit/s, and what the node told of its service time, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
     pub rate: f64,
     pub told: f64,
-    pub worked: f64,
 }
 
 /// The hosts and what runs on them. It ends with this.
@@ -142,6 +142,10 @@ impl Site {
         let client = self.lab.host("client");
         let connect = |_| client.run(|| TcpStream::connect_timeout(&to, LIMIT));
         let sockets: Vec<TcpStream> = (0..sessions).map(connect).collect::<Result<_, _>>()?;
+        for socket in &sockets {
+            // What is still on its way when a run is over would be counted in the next one.
+            SockRef::from(socket).set_linger(Some(Duration::ZERO))?;
+        }
         let node = self.node.handle()?;
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -159,8 +163,7 @@ impl Site {
 
     fn measured(&self, way: Way, time: Duration) -> Result<Ran> {
         thread::sleep(BEGINNING);
-        let (began, bytes, worked) =
-            (Instant::now(), self.received.load(Ordering::Relaxed), self.node.worked());
+        let (began, bytes) = (Instant::now(), self.received.load(Ordering::Relaxed));
         let mut told = 0.0;
         for look in 1..=LOOKS {
             thread::sleep((time * look / LOOKS).saturating_sub(began.elapsed()));
@@ -170,8 +173,7 @@ impl Site {
         }
         let bytes = (self.received.load(Ordering::Relaxed) - bytes) as f64;
         let took = began.elapsed().as_secs_f64();
-        let worked = (self.node.worked() - worked).as_secs_f64();
-        Ok(Ran { rate: 8.0 * bytes / took, told, worked: worked * 1000.0 / bytes.max(1.0) })
+        Ok(Ran { rate: 8.0 * bytes / took, told })
     }
 
     /// What the node tells.
