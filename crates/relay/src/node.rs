@@ -392,6 +392,10 @@ impl Node {
         if let Some(access) = &self.shared.access {
             access.start()?;
         }
+        // Before workers have processors of their own, which it would share with one of them.
+        if let Err(error) = metrics::observe_lateness(&self.shared) {
+            tracing::warn!(%error, "the service time will lack what the process waits for a processor");
+        }
         let mut threads = Vec::new();
         let workers = accepting::workers(&self.shared, self.listeners, &self.processors);
         for (at, worker) in workers.into_iter().enumerate() {

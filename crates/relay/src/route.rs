@@ -148,8 +148,8 @@ pub struct Outcome {
     pub busy: Duration,
     /// How often the application paused.
     pub pauses: u32,
-    /// Whether nobody has said when most of what it moved had arrived.
-    pub is_unseen: bool,
+    /// Whether it was said when what the application gave had arrived.
+    pub has_arrived: bool,
     /// The shortest round trip of the first leg, if the kernel knows it.
     pub near: Option<Duration>,
     /// How long each node took to connect to the next, or to the destination.

@@ -74,6 +74,8 @@ pub(crate) struct Answering {
     pub part: u32,
     /// What they say of the link.
     pub says: Says,
+    /// Whether a mark is the link's: that of a slow peer may be its own network's.
+    pub marks: bool,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -392,7 +394,7 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, says } = from;
+        let Answering { slot, part, says, marks } = from;
         let is_behind = feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
         let (extra, is_of_link) = match says {
             Says::All => (Duration::ZERO, !is_behind),
@@ -432,7 +434,9 @@ impl Aggregate {
                 let delivery = Delivery { now, bytes, sent_at, rtt };
                 self.window.on_delivery(self.mss, delivery, before);
             }
-            self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
+            if marks {
+                self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
+            }
         }
         self.pace();
         let window = self.window();

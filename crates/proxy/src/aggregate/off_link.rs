@@ -37,6 +37,8 @@ pub(crate) struct SlowPeer {
     pub on_time: u8,
     /// When it last was.
     pub at: Time,
+    /// The limit does not grow before: a queue on its way has marked something.
+    pub held_until: Time,
 }
 
 /// What the acknowledgments of a connection say of the link.
@@ -104,10 +106,16 @@ impl OffLink {
         self.slow.map_or(most, |slow| slow.limit.min(most))
     }
 
-    /// A queue on its way marked something, where its round trips take `rtt`: a slow peer has half on its way, `least` bytes at least.
+    /// A slow peer may have so much in flight, but no more than before for a round trip after a mark.
+    pub fn limited(&self, now: Time, limit: u64) -> u64 {
+        self.slow.filter(|slow| now < slow.held_until).map_or(limit, |slow| limit.min(slow.limit))
+    }
+
+    /// A queue on its way marked something, where its round trips take `rtt`: a slow peer has half on its way for as long,
+    /// `least` bytes at least.
     pub fn on_mark(&mut self, now: Time, rtt: Duration, least: u64) {
-        if let Some(slow) = self.slow.as_mut().filter(|slow| now.saturating_since(slow.since) >= rtt) {
-            *slow = SlowPeer { limit: (slow.limit / 2).max(least), since: now, delivered: 0, ..*slow };
+        if let Some(slow) = self.slow.as_mut().filter(|slow| now >= slow.held_until) {
+            *slow = SlowPeer { limit: (slow.limit / 2).max(least), held_until: now + rtt, ..*slow };
         }
     }
 

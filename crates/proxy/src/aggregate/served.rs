@@ -3,7 +3,6 @@ use super::config::INTERACTIVE;
 use super::control_block::{Aggregate, Answering};
 use super::member::{Member, PROBE};
 use super::memory::Promise;
-use super::off_link::Says;
 use super::stride::{Turn, advance};
 use super::uplink::{Counted, Uplink};
 use super::window_share::{Progress, SlidingRate, WindowShare};
@@ -198,7 +197,8 @@ impl Served<'_> {
         aggregate.compare(now, (slot, member.part), &mut member.off_link, &feedback);
         member.off_link.extra = aggregate.extra(&member.off_link, sender.rtt());
         let says = member.off_link.says(is_late);
-        if feedback.marked && says == Says::Nothing {
+        let is_slow = member.is_slow();
+        if feedback.marked && is_slow {
             let own = sender.rtt().srtt().unwrap_or_default();
             member.off_link.on_mark(now, own, 2 * u64::from(sender.mss()));
         }
@@ -208,7 +208,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            let from = Answering { slot, part: member.part, says };
+            let from = Answering { slot, part: member.part, says, marks: !is_slow };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)

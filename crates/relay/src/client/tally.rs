@@ -71,7 +71,7 @@ impl Drop for Tally {
             // A kernel's buffers take much before it has arrived.
             busy: if is_direct { busy.max(info.busy) } else { busy },
             pauses,
-            is_unseen: given > received && !is_direct && !is_acknowledged,
+            has_arrived: is_direct || is_acknowledged,
             near: Some(info.min_rtt).filter(|rtt| !rtt.is_zero()),
             far: std::mem::take(&mut self.far),
             loss,

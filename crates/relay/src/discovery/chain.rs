@@ -1,3 +1,4 @@
+use super::Capacity;
 use std::time::Duration;
 
 use shorthaul_planner::{Forecast, Path, PlanError, Relay, ThroughputModel, Transfer};
@@ -39,12 +40,11 @@ impl Task<'_> {
             relays: Vec::new(),
         };
         for (at, found) in relays.iter().enumerate() {
-            // A relay that takes Ts for each packet passes no more than one in Ts.
-            let service = found.offer.service_time.as_secs_f64();
+            // What comes waits for Ts: for a processor, mostly, with all that comes meanwhile. How much it passes in all it says apart from that.
             for leg in &mut path.legs[at..at + 2] {
-                if service > 0.0 {
-                    let most = (8.0 * f64::from(leg.framing.frame()) / service).clamp(1000.0, 1e18);
-                    leg.capacity = leg.capacity.min(BitRate::from_bits_per_sec(most as u64));
+                leg.rtt += found.offer.service_time;
+                if let Some(Capacity { rate, .. }) = found.offer.capacity {
+                    leg.capacity = leg.capacity.min(rate.max(BitRate::from_bits_per_sec(1000)));
                 }
             }
             let least = u64::from(path.legs[at].framing.mss());

@@ -516,12 +516,15 @@ impl Drop for Refreshing {
     }
 }
 
+/// Service times that are shorter are alike.
+const SHORT: Duration = Duration::from_millis(1);
+
 /// What a node told of its load so long ago. One that does not tell what it can forward is as strong as its service time is short.
 fn load_of(offer: &Offer, age: Duration) -> Load {
     match offer.capacity {
         Some(Capacity { rate, active }) => Load::of_rate(rate, f64::from(active), age),
         None => Load {
-            strength: 1.0 / offer.service_time.max(Duration::from_nanos(100)).as_secs_f64(),
+            strength: 1.0 / offer.service_time.max(SHORT).as_secs_f64(),
             rate: None,
             sessions: f64::from(offer.sessions),
             age,

@@ -45,9 +45,9 @@ pub struct Past {
     /// What its node had left for it of what it can forward, in bit/s, as far as it told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Whether nobody has said when most of what it moved had arrived.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unseen: bool,
+    /// Whether it was said when what the application gave had arrived. Otherwise, and in what former versions wrote, buffers had it then.
+    #[serde(default)]
+    pub arrived: bool,
     /// Whether it went on by another way before it ended.
     #[serde(default)]
     pub moved: bool,
@@ -70,7 +70,7 @@ impl Past {
             loss: outcome.loss,
             forecast,
             share: None,
-            unseen: outcome.is_unseen,
+            arrived: outcome.has_arrived,
             moved: outcome.has_moved,
         }
     }
@@ -218,7 +218,7 @@ pub(super) fn past(at: f64, to: &str, by: &[&str], received: u64, took: f64) -> 
         loss: None,
         forecast: None,
         share: None,
-        unseen: false,
+        arrived: true,
         moved: false,
     }
 }
@@ -242,7 +242,7 @@ mod tests {
             loss: None,
             forecast: Some([1.0, 1.6]),
             share: Some(2e7),
-            unseen: false,
+            arrived: true,
             moved: false,
         }
     }

@@ -423,7 +423,8 @@ impl Knowledge {
 /// Whether what a session took says something of its way.
 pub(super) fn tells_of_its_way(past: &Past) -> bool {
     let is_bulk = past.size() >= LEAST && u64::from(past.pauses) <= past.size().0 / A_PAUSE;
-    is_bulk && !past.moved && !past.unseen
+    let is_seen = past.arrived || past.given <= past.received;
+    is_bulk && !past.moved && is_seen
 }
 
 /// A way that was not measured yet begins with what its nodes have shown elsewhere.

@@ -227,7 +227,7 @@ mod tests {
             near: Some(SOME),
             far: Vec::new(),
             loss: None,
-            is_unseen: false,
+            has_arrived: true,
             has_moved: false,
         }
     }

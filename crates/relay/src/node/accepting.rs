@@ -166,7 +166,6 @@ impl Worker {
         tokio::spawn(Arc::clone(&shared.links).maintain());
         let observed = Arc::clone(&shared);
         tokio::spawn(async move { observed.observe_waiting().await });
-        metrics::observe_lateness(&shared)?;
         tokio::spawn(attention::pay());
         let mut phase = shared.phase.subscribe();
         // It fails when there is nobody left who could stop it.

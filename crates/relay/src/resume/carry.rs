@@ -289,7 +289,7 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             let before = self.ends.acknowledged();
             self.ends.on_frame(frame, &mut deliver).map_err(Carried::Violation)?;
             if self.ends.acknowledged() != before {
-                self.watch.on_acknowledged(!self.ends.owes());
+                self.watch.on_acknowledged(self.ends.has_arrived());
             }
             if let Some(error) = broken {
                 return Err(Carried::Broken(Broken::Sink(error)));

@@ -86,6 +86,8 @@ struct Outgoing {
     /// Behind the last byte that was ever sent, or may have been.
     sent: u64,
     limit: u64,
+    /// The widest that the other end was seen to be open: then it had delivered all that it had received.
+    widest: u64,
     is_ended: bool,
     /// The other end has delivered all.
     is_done: bool,
@@ -223,9 +225,15 @@ impl<M: Memory> Ends<M> {
         self.out.is_done && self.inc.is_closed
     }
 
-    /// How much of what was given the other end has acknowledged, and whether it has delivered all.
-    pub fn acknowledged(&self) -> (u64, bool) {
-        (self.out.acknowledged, self.out.is_done)
+    /// How much of what was given the other end has acknowledged, how far it is open, and whether it has delivered all.
+    pub fn acknowledged(&self) -> (u64, u64, bool) {
+        (self.out.acknowledged, self.out.limit, self.out.is_done)
+    }
+
+    /// Whether the other end has delivered all that was given, as far as it has said: it is as open again as it was when it held nothing.
+    pub fn has_arrived(&self) -> bool {
+        let out = &self.out;
+        !self.owes() && out.limit.saturating_sub(out.acknowledged) >= out.widest
     }
 
     /// Whether anything was given that the other end has not acknowledged.
@@ -400,6 +408,7 @@ impl<M: Memory> Ends<M> {
                     return Err(Violation::Acknowledged);
                 }
                 out.limit = limit;
+                out.widest = out.widest.max(limit.saturating_sub(received));
                 self.forget_below(received);
             }
             Frame::End(at) => {

@@ -63,7 +63,7 @@ mod tests {
             let newest = Some(Time::from_millis(at - 90));
             let feedback =
                 Feedback { rtt: Some(ms(90)), newest, delivered: 1448, marked, ..Feedback::default() };
-            aggregate.on_feedback(now, Answering { slot: 1, part, says }, &feedback, None);
+            aggregate.on_feedback(now, Answering { slot: 1, part, says, marks: true }, &feedback, None);
         }
         aggregate.window()
     }
@@ -84,7 +84,14 @@ mod tests {
         let mut tells = |at: u64, says, rtt| {
             let newest = Some(Time::from_millis(at - 30));
             let feedback = Feedback { rtt: Some(ms(rtt)), newest, delivered: 1448, ..Feedback::default() };
-            aggregate.on_feedback(Time::from_millis(at), Answering { slot: 1, part, says }, &feedback, None).0
+            aggregate
+                .on_feedback(
+                    Time::from_millis(at),
+                    Answering { slot: 1, part, says, marks: true },
+                    &feedback,
+                    None,
+                )
+                .0
         };
         assert_eq!(tells(100, Says::All, 30), Some(ms(30)));
         (101..200).for_each(|at| assert_eq!(tells(at, Says::Nothing, 900), None));
@@ -99,5 +106,18 @@ mod tests {
         assert!(!aggregate.is_to_be_kept(at(200), &member), "one is enough");
         aggregate.log.clear(at(150));
         assert!(aggregate.is_to_be_kept(at(200), &member));
+    }
+
+    #[test]
+    fn a_slow_peer_has_half_on_its_way_for_a_round_trip_after_a_mark() {
+        use crate::aggregate::off_link::SlowPeer;
+        let (at, ms) = (Time::from_millis, Duration::from_millis);
+        let slow =
+            SlowPeer { limit: 100_000, since: at(0), delivered: 0, on_time: 0, at: at(0), held_until: at(0) };
+        let mut of = OffLink { slow: Some(slow), ..OffLink::default() };
+        of.on_mark(at(1000), ms(400), 3000);
+        of.on_mark(at(1100), ms(400), 3000);
+        assert_eq!(of.slow.map(|slow| slow.limit), Some(50_000), "once a round trip");
+        assert_eq!((of.limited(at(1399), 90_000), of.limited(at(1400), 90_000)), (50_000, 90_000));
     }
 }

@@ -80,7 +80,8 @@ impl Aggregate {
     pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, sender): (u64, &Sender)) {
         let (not_yet, serial, of) = (sender.undelivered(), member.serial, &mut member.off_link);
         if delivered > 0 && of.surely_later().is_some() {
-            of.slow = of.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
+            let slow = of.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
+            of.slow = slow.map(|slow| SlowPeer { limit: of.limited(now, slow.limit), ..slow });
         }
         of.passed = of.passed.saturating_sub(delivered);
         if of.flight.is_none() {
@@ -165,6 +166,7 @@ impl Aggregate {
                 self.judge(now, &mut member.off_link, flight);
             } else if flight.left == 0 {
                 let limit = slow.limit.max(self.at_first(flight.bytes));
+                let limit = member.off_link.limited(now, limit);
                 member.off_link.slow = Some(SlowPeer { limit, ..slow });
             }
             if flight.left == 0 {
@@ -208,8 +210,9 @@ impl Aggregate {
         of.slow = Some(match of.slow {
             Some(slow) if of.surely_later().is_some() => SlowPeer { on_time, at, ..slow },
             _ => {
-                let limit = self.at_first(flight.bytes - flight.left);
-                SlowPeer { limit, since: now, delivered: 0, on_time, at }
+                let limit = of.limited(now, self.at_first(flight.bytes - flight.left));
+                let held_until = of.slow.map_or(Time::ZERO, |slow| slow.held_until);
+                SlowPeer { limit, since: now, delivered: 0, on_time, at, held_until }
             }
         });
     }

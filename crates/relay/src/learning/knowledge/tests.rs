@@ -185,7 +185,8 @@ fn conversations_and_sessions_that_moved_say_nothing_of_the_way() {
     let server = endpoint("10.0.0.1:22");
     known.learn(&Past { pauses: 30, ..past(1.0, "10.0.0.1:22", &[], 100_000, 600.0) });
     known.learn(&Past { moved: true, ..past(1.0, "10.0.0.1:22", &[], 100_000, 600.0) });
-    known.learn(&Past { unseen: true, ..past(1.0, "10.0.0.1:22", &[], 100_000, 0.1) });
+    let upload = past(1.0, "10.0.0.1:22", &[], 0, 0.1);
+    known.learn(&Past { given: 100_000, arrived: false, ..upload });
     known.learn(&past(1.0, "10.0.0.1:22", &[], 2_000, 600.0));
     assert_eq!(known.ways(&server, &[], Bytes(100_000))[0].measured, 0);
     known.learn(&past(1.0, "10.0.0.1:22", &[], 100_000, 1.0));

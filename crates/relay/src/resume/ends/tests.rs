@@ -289,3 +289,29 @@ fn where_memory_is_short_little_is_held_and_all_goes_on() {
     ends.on_delivered(10_000);
     assert!(ends.may_receive());
 }
+
+#[test]
+fn what_waits_at_the_last_node_has_not_arrived() {
+    let mut ends = Ends::new(Role::Client, 4 << 20, Unbounded);
+    let window = 4 << 20;
+    let mut said = |ends: &mut Ends<Unbounded>, received: u64, delivered: u64| {
+        let frame = Frame::Ack { received, limit: delivered + window };
+        ends.on_frame(frame, |_| 0).unwrap();
+        ends.has_arrived()
+    };
+    let give = |ends: &mut Ends<Unbounded>, len: usize| {
+        ends.take(&vec![7; len]);
+        while let Some(next) = ends.next() {
+            let len = next.len();
+            ends.on_written(len);
+        }
+    };
+    give(&mut ends, 1000);
+    assert!(!ends.has_arrived(), "nobody has said anything");
+    assert!(said(&mut ends, 1000, 1000));
+    give(&mut ends, 200_000);
+    assert!(!said(&mut ends, 100_000, 50_000));
+    assert!(!said(&mut ends, 201_000, 50_000), "the node has all, and its application a quarter");
+    assert!(!said(&mut ends, 201_000, 200_000));
+    assert!(said(&mut ends, 201_000, 201_000));
+}

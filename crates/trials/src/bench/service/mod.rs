@@ -136,9 +136,9 @@ impl Service {
         Ok(measured)
     }
 
-    /// The first service time, of those told in this order, at which nothing is gained any more; in seconds.
+    /// The shortest service time, as it has to be, at which nothing is gained any more; in seconds.
     fn lost_at<'a>(&self, all: impl Iterator<Item = &'a Measured>) -> Option<f64> {
-        all.filter(|measured| measured.gain() < GAINS).map(|measured| measured.told).reduce(f64::min)
+        all.filter(|measured| measured.gain() < GAINS).map(|measured| measured.expected).reduce(f64::min)
     }
 
     fn verdict(

@@ -23,6 +23,8 @@ const PROXY_PORT: u16 = 5000;
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7090);
 /// Before it is measured: sessions are set up, and windows are open.
 const BEGINNING: Duration = Duration::from_secs(1);
+/// What the node tells is an average over some seconds.
+const SETTLES: Duration = Duration::from_secs(5);
 /// How often the node is asked for its service time while it is measured.
 const LOOKS: u32 = 10;
 /// Far more than any connection takes.
@@ -155,14 +157,14 @@ impl Site {
             if !stop.is_zero() {
                 scope.spawn(|| stop_again_and_again(&node, stop, &done));
             }
-            let ran = self.measured(way, time);
+            let ran = self.measured(way, time, !stop.is_zero());
             done.store(true, Ordering::Relaxed);
             ran
         })
     }
 
-    fn measured(&self, way: Way, time: Duration) -> Result<Ran> {
-        thread::sleep(BEGINNING);
+    fn measured(&self, way: Way, time: Duration, is_stopped: bool) -> Result<Ran> {
+        thread::sleep(if is_stopped { SETTLES } else { BEGINNING });
         let (began, bytes) = (Instant::now(), self.received.load(Ordering::Relaxed));
         let mut told = 0.0;
         for look in 1..=LOOKS {

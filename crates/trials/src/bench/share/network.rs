@@ -208,7 +208,7 @@ fn past(now: f64, node: &Endpoint, size: f64, took: f64) -> Past {
         loss: None,
         forecast: None,
         share: None,
-        unseen: false,
+        arrived: true,
         moved: false,
     }
 }

@@ -378,9 +378,8 @@ fn verdict(ways: &Ways, outcomes: &[Network], console: &dyn Console) -> Judgemen
     console.table(&table);
     let summary = |of: &dyn Fn(&Network) -> f64| Summary::of(outcomes.iter().map(of));
     let mean = |of: &dyn Fn(&Network) -> f64| summary(of).map_or(f64::NAN, |summary| summary.mean);
-    let half = |of: &dyn Fn(&Network) -> f64| {
-        summary(of).and_then(|summary| summary.confidence()).unwrap_or(f64::NAN)
-    };
+    let half =
+        |of: &dyn Fn(&Network) -> f64| summary(of).and_then(|summary| summary.confidence()).unwrap_or(0.0);
     let [oracle, direct] = [2, 1].map(|other| move |outcome: &Network| outcome.beside(other).0);
     let worst = summary(&direct).map_or(f64::NAN, |summary| summary.percentile(1.0));
     let mut errors: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.forecast_error).collect();
@@ -408,12 +407,17 @@ fn verdict(ways: &Ways, outcomes: &[Network], console: &dyn Console) -> Judgemen
     let failures =
         failures(mean(&oracle) - half(&oracle), summary(&surely).map_or(f64::NAN, |s| s.percentile(1.0)));
     let failure = (!failures.is_empty()).then(|| failures.join("; "));
+    let few = outcomes.iter().any(|outcome| outcome.took.len() < 2) || outcomes.len() < 2;
+    let few = few.then(|| {
+        "one network, or one session of a network, tells nothing: more --networks or --minutes would"
+            .to_owned()
+    });
     let open = open_questions(mean(&oracle), half(&oracle), outcomes);
     let late = outcomes.iter().filter(|outcome| outcome.late > LATE.as_secs_f64()).count();
     let late = (late > 0).then(|| {
         format!("1 % of the packets of a link came more than 1 ms late in {late} of {} networks: run fewer --at-once", outcomes.len())
     });
-    Judgement { doubt: late.or(open), ..Judgement::holds(json).unless(failure) }
+    Judgement { doubt: late.or(few).or(open), ..Judgement::holds(json).unless(failure) }
 }
 
 /// What more sessions would have to tell: which side of its bound a figure is on.

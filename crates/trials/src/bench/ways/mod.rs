@@ -300,7 +300,7 @@ impl Ways {
             loss: (segments >= 100.0).then_some((lost / segments).min(1.0)),
             forecast: None,
             share: None,
-            unseen: false,
+            arrived: true,
             moved: false,
         }
     }
