@@ -294,7 +294,7 @@ fn where_memory_is_short_little_is_held_and_all_goes_on() {
 fn what_waits_at_the_last_node_has_not_arrived() {
     let mut ends = Ends::new(Role::Client, 4 << 20, Unbounded);
     let window = 4 << 20;
-    let mut said = |ends: &mut Ends<Unbounded>, received: u64, delivered: u64| {
+    let said = |ends: &mut Ends<Unbounded>, received: u64, delivered: u64| {
         let frame = Frame::Ack { received, limit: delivered + window };
         ends.on_frame(frame, |_| 0).unwrap();
         ends.has_arrived()
