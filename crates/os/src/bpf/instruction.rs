@@ -91,6 +91,8 @@ pub enum Operation {
     ShiftLeft = 0x60,
     /// A shift to the right, with zeros.
     ShiftRight = 0x70,
+    /// Exclusive disjunction of bits.
+    Xor = 0xa0,
     /// The second takes the place of the first.
     Move = 0xb0,
 }
