@@ -10,6 +10,7 @@
 pub mod attack;
 pub mod discovery;
 pub mod network;
+pub(crate) mod nodes;
 pub mod noise;
 pub mod outlive;
 pub mod page;

@@ -53,7 +53,7 @@ mod tests {
     use alloc::sync::Arc;
     use shorthaul_types::Blank as _;
 
-    /// The window after acknowledgments of a connection have come for half a second, marked or not, which say so much of the link.
+    /// The window after half a second of acknowledgments, all marked or none, of a connection that tells this of the link.
     fn window_after(says: Says, marked: bool) -> u64 {
         let ms = Duration::from_millis;
         let mut aggregate = Aggregate::new(Time::ZERO, 1448, Arc::new(AggregateConfig::default()));

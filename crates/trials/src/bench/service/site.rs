@@ -1,4 +1,5 @@
 //! A client, a node half-way, and a server; and sessions that send as fast as they can.
+use crate::bench::nodes::{late, secret, shorthaul};
 use crate::error::{Result, TrialError, While};
 use shorthaul_lab::{Child, Lab, LinkDescription, Ready, Topology};
 use shorthaul_link::LinkConfig;
@@ -10,7 +11,6 @@ use socket2::SockRef;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -97,15 +97,7 @@ impl Site {
                 });
             }
         })?;
-        let secret = folder.join("secret");
-        match std::fs::remove_file(&secret) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        let made = shorthaul()?.arg("secret").arg(&secret).output().doing("making a secret")?;
-        if !made.status.success() {
-            return Err(TrialError::failed(format!("no secret: {}", String::from_utf8_lossy(&made.stderr))));
-        }
+        let secret = secret(folder)?;
         let mut command = shorthaul()?;
         command.args([
             "node",
@@ -187,20 +179,10 @@ impl Site {
         Ok(micros / 1e6)
     }
 
-    /// The lateness of the latest packet but one of a hundred, on the link where that is worst.
+    /// How late packets are on the links.
     pub fn late(&self) -> Result<Duration> {
-        let mut worst = Duration::ZERO;
-        for link in self.lab.links() {
-            let report = link.report()?;
-            worst = worst.max(report.up.lateness.p99).max(report.down.lateness.p99);
-        }
-        Ok(worst)
+        late(&self.lab)
     }
-}
-
-/// This same program.
-fn shorthaul() -> Result<Command> {
-    Ok(Command::new(std::env::current_exe().doing("finding this program")?))
 }
 
 /// Sends as fast as it can.

@@ -3,6 +3,7 @@
 use super::network::{Link, Minute, NODES, SIZES};
 use super::regret::Choosers;
 use super::{BESIDE_DIRECT, BESIDE_ORACLE, Times, Ways, failures};
+use crate::bench::nodes::{late, secret, shorthaul};
 use crate::bench::plan::draw::Draw;
 use crate::error::{Result, TrialError, While};
 use crate::trial::Judgement;
@@ -170,17 +171,11 @@ impl Site {
         let server = IpAddr::from(lab.host("server").address_v4());
         let arrivals = listen(lab.host("server"))?;
         make_directory(folder)?;
-        let (secret, history) = (folder.join("secret"), folder.join("sessions"));
+        let (secret, history) = (secret(folder)?, folder.join("sessions"));
         // What another run has learnt is none of this one's.
-        for old in [&secret, &history] {
-            match std::fs::remove_file(old) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-        }
-        let made = shorthaul()?.arg("secret").arg(&secret).output().doing("making a secret")?;
-        if !made.status.success() {
-            return Err(TrialError::failed(format!("no secret: {}", String::from_utf8_lossy(&made.stderr))));
+        match std::fs::remove_file(&history) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
         let mut running = Vec::new();
         for node in 1..=NODES {
@@ -254,21 +249,6 @@ impl Site {
             Some(node) => local(BY_NODE_PORT + PORTS_OF_NODE * (node as u16 - 1)),
         }
     }
-
-    /// The lateness of the latest packet but one of a hundred, on the link where that is worst.
-    fn late(&self) -> Result<Duration> {
-        let mut worst = Duration::ZERO;
-        for link in self.lab.links() {
-            let report = link.report()?;
-            worst = worst.max(report.up.lateness.p99).max(report.down.lateness.p99);
-        }
-        Ok(worst)
-    }
-}
-
-/// This same program.
-fn shorthaul() -> Result<Command> {
-    Ok(Command::new(std::env::current_exe().doing("finding this program")?))
 }
 
 /// The address of a node on its link with the client, which is its second.
@@ -339,7 +319,7 @@ fn network(ways: &Ways, seed: Seed, minutes: &[Minute], times: &Times, folder: &
             outcome.simulated[1] += choosers.mean(at, size, best);
         }
     }
-    outcome.late = site.late()?.as_secs_f64();
+    outcome.late = late(&site.lab)?.as_secs_f64();
     outcome.steal = processors.zip(ProcessorTime::now()).map_or(0.0, |(then, now)| then.stolen_until(&now));
     let past = History::look(&site.history).map_err(TrialError::of)?;
     outcome.by_nodes = past.iter().filter(|past| !past.by.is_empty()).count();
