@@ -313,7 +313,7 @@ impl SplitFlow {
             let mut turns = TURN;
             while turns > 0 {
                 let Some(outgoing) = self.directions[far].sender.poll_segment(now) else { break };
-                out.push(self.data_toward(now, side, outgoing));
+                self.send_data(now, side, outgoing, out);
                 turns -= 1;
             }
             let direction = &mut self.directions[far];

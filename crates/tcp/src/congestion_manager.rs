@@ -118,6 +118,11 @@ impl CongestionManager {
         }
     }
 
+    /// Whether the sender's own retransmission timer runs.
+    pub(crate) fn has_own_timer(&self) -> bool {
+        matches!(self, CongestionManager::Own)
+    }
+
     /// What the retransmission timer is for, the sender's or the manager's.
     pub(crate) fn timer(&self) -> RetransmissionTimer {
         match self {

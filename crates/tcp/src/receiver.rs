@@ -221,6 +221,17 @@ impl Receiver {
         self.ts_recent = Some(val);
     }
 
+    /// An acceptable segment has come, whatever is in it: its timestamp is the one to echo if it begins at what was acknowledged last, or before
+    /// (RFC 7323 §4.3). Bare acknowledgments count, or one who sends nothing else would be taken for old when its clock has gone half way round.
+    pub fn note_timestamps(&mut self, offset: u64, timestamps: Option<Timestamps>) {
+        if let Some(ts) = timestamps
+            && offset <= self.last_ack
+            && self.ts_recent.is_none_or(|recent| ts.val.wrapping_sub(recent) as i32 >= 0)
+        {
+            self.ts_recent = Some(ts.val);
+        }
+    }
+
     /// Says that the FIN may be acknowledged now.
     pub fn confirm_fin(&mut self) {
         if self.is_finished() && !self.fin_confirmed {
@@ -252,12 +263,7 @@ impl Receiver {
     fn take(&mut self, now: Time, segment: Segment, queue: &mut ByteQueue, memory: usize) -> u64 {
         let Segment { mut offset, mut payload, mut fin, push, timestamps } = segment;
         let end = offset + payload.len() as u64;
-        if let Some(ts) = timestamps
-            && offset <= self.last_ack
-            && self.ts_recent.is_none_or(|recent| ts.val.wrapping_sub(recent) as i32 >= 0)
-        {
-            self.ts_recent = Some(ts.val);
-        }
+        self.note_timestamps(offset, timestamps);
         if payload.is_empty() && !fin {
             return 0;
         }

@@ -21,6 +21,9 @@ const PACING_PERCENT: u128 = 125;
 /// trip.
 const STARTING_PERCENT: u128 = 300;
 
+/// The link's queue grows with a fixed window until one is delivered; by then two more, the smoothed round trip says so (RFC 6298 §2.3: 0.9 of it after 18 samples).
+const GROWING_WINDOWS: u64 = 3;
+
 /// The thousandths of the window that a congestion mark leaves (RFC 8511 §3.1, for marks that come early).
 const MARKED: u64 = 800;
 /// The thousandths that each round trip without a mark gives back.
@@ -88,7 +91,11 @@ impl OfOutage {
 
 #[derive(Clone, Debug)]
 enum Size {
-    Fixed(u64),
+    Fixed {
+        bytes: u64,
+        /// The link's queue grows with it, and round trips are still averaged, until so much is delivered.
+        growing: u64,
+    },
     Auto(Box<AutoClamp>),
 }
 
@@ -96,7 +103,7 @@ impl SharedWindow {
     pub fn new(now: Time, config: &AggregateConfig, mss: u32) -> Self {
         let headroom = (config.headroom * 1000.0) as u32;
         let clamp = match config.clamp {
-            Clamp::Fixed(bytes) => Size::Fixed(bytes.0),
+            Clamp::Fixed(bytes) => Size::Fixed { bytes: bytes.0, growing: GROWING_WINDOWS * bytes.0 },
             Clamp::Auto => {
                 let initial = INITIAL_SEGMENTS * u64::from(mss);
                 let clamp = AutoClampConfig { mss, initial, headroom };
@@ -142,7 +149,7 @@ impl SharedWindow {
     /// Goes on with what another process knew, if that fits.
     pub fn restore(&mut self, now: Time, known: &[u64]) -> bool {
         match &mut self.clamp {
-            Size::Fixed(_) => false,
+            Size::Fixed { .. } => false,
             Size::Auto(auto) => auto.restore(now, known),
         }
     }
@@ -154,10 +161,10 @@ impl SharedWindow {
         }
     }
 
-    /// Whether it is found: the queue of the link does not grow with it any more. Of a fixed one nobody knows that.
+    /// Whether it is found: the queue of the link does not grow with it any more.
     pub fn is_found(&self) -> bool {
         match &self.clamp {
-            Size::Fixed(_) => false,
+            Size::Fixed { growing, .. } => *growing == 0,
             Size::Auto(auto) => !auto.is_starting(),
         }
     }
@@ -171,7 +178,7 @@ impl SharedWindow {
     /// The window that follows the path, in bytes.
     fn followed(&self) -> u64 {
         match (&self.clamp, &self.competition) {
-            (Size::Fixed(bytes), _) => *bytes,
+            (Size::Fixed { bytes, .. }, _) => *bytes,
             (Size::Auto(_), Some(competition)) => competition.window(),
             (Size::Auto(auto), None) => auto.window(),
         }
@@ -290,7 +297,10 @@ impl SharedWindow {
         let window = self.get(mss);
         self.of_outage.on_delivery(delivery.bytes);
         self.watch(mss, delivery, in_flight);
-        let Size::Auto(auto) = &mut self.clamp else { return };
+        let auto = match &mut self.clamp {
+            Size::Fixed { growing, .. } => return *growing = growing.saturating_sub(delivery.bytes),
+            Size::Auto(auto) => auto,
+        };
         let lasting = self.losses.on_delivery(delivery.bytes, window, mss);
         if let Some(competition) = &mut self.competition {
             auto.on_delivery_beside(delivery);
@@ -394,7 +404,7 @@ impl SharedWindow {
     /// The shortest round trip of the path, and its rate in bit/s; of a window that is found.
     pub fn path(&self) -> Option<(Duration, u64)> {
         match &self.clamp {
-            Size::Fixed(_) => None,
+            Size::Fixed { .. } => None,
             Size::Auto(auto) => {
                 let (rtt, rate) = (auto.path().min_rtt()?, auto.path().latest_rate()?);
                 Some((rtt, rate.bits_per_sec()))
@@ -405,7 +415,7 @@ impl SharedWindow {
     /// The shortest round trip of the path, as far as it is known.
     pub fn shortest(&self) -> Option<Duration> {
         match &self.clamp {
-            Size::Fixed(_) => None,
+            Size::Fixed { .. } => None,
             Size::Auto(auto) => auto.path().min_rtt(),
         }
     }
@@ -427,7 +437,7 @@ impl SharedWindow {
     /// The same, as it was told; nothing where the window is fixed.
     pub fn beside(&self) -> Duration {
         match &self.clamp {
-            Size::Fixed(_) => Duration::ZERO,
+            Size::Fixed { .. } => Duration::ZERO,
             Size::Auto(auto) => auto.beside(),
         }
     }

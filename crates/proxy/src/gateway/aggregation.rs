@@ -85,6 +85,7 @@ impl Gateway {
         let measured = served.aggregate.measured.take();
         if back {
             self.thaw(now, group);
+            self.ask_others(now, group, index);
         }
         let group = self.look_for_sharing(now, (host, group), measured);
         self.look_who_is_overtaken(now, group);
@@ -106,6 +107,28 @@ impl Gateway {
                 served.offer(member, flow);
                 table.wake(index);
             }
+        }
+    }
+
+    /// The link to a group is back, as the connection in `answered` says: if the way up was away, the acknowledgments of the others are lost as well, and
+    /// nothing of them is under way that would be answered. Some of them send a segment more, those first that have waited for the longest.
+    fn ask_others(&mut self, now: Time, group: u32, answered: u32) {
+        let members = self.access.members_of(group);
+        let Gateway { access, table, .. } = self;
+        let Some(aggregate) = access.aggregate_mut(group) else { return };
+        let waits_since = |&index: &u32| {
+            let (flow, _) = table.aggregated(index).filter(|(_, member)| !member.is_silent())?;
+            Some((flow.managed_sender()?.oldest_in_flight()?, index))
+        };
+        let mut waiting: Vec<_> =
+            members.iter().filter(|index| **index != answered).filter_map(waits_since).collect();
+        waiting.sort_unstable();
+        let most = aggregate.may_ask_at_once();
+        for (_, index) in waiting.into_iter().take(most) {
+            let Some((flow, member)) = table.aggregated(index) else { continue };
+            let Some(mut served) = access.served(member.host) else { continue };
+            served.aggregate.ask_once_more(now, index, member, flow);
+            served.sync(now, index, member, flow);
         }
     }
 

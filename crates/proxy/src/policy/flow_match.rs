@@ -111,14 +111,14 @@ pub struct HostSpec {
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "bits::<32, _>", skip_serializing_if = "Option::is_none"),
-        schemars(range(max = 32))
+        schemars(range(max = 32), extend("default" = 32))
     )]
     pub prefix_v4: Option<u8>,
     /// The same for IPv6, where a phone has a whole prefix (RFC 7278): 0 to 128, and 64 if left out.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "bits::<128, _>", skip_serializing_if = "Option::is_none"),
-        schemars(range(max = 128))
+        schemars(range(max = 128), extend("default" = 64))
     )]
     pub prefix_v6: Option<u8>,
 }

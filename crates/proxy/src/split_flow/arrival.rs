@@ -104,6 +104,9 @@ impl SplitFlow {
             self.strays[near] = 0;
         }
         self.ends[near].observe(packet.ip, segment);
+        if self.agreed.timestamps {
+            self.directions[near].receiver.note_timestamps(offset, header.options.timestamps);
+        }
         if self.managed == Some(side) && self.agreed.timestamps {
             self.stamp = header.options.timestamps.map(|timestamps| timestamps.val);
         }
@@ -265,13 +268,20 @@ impl SplitFlow {
     /// RFC 5961 §3: a reset counts if it is exactly where it must be; one that is merely within
     /// the window draws an acknowledgment, which a real sender answers with an exact one.
     fn on_reset(&mut self, now: Time, side: Side, offset: u64, out: &mut TxBatch) -> Fate {
-        let receiver = &mut self.directions[side.index()].receiver;
-        if offset == receiver.next() || offset == receiver.ack() {
+        let receiver = &self.directions[side.index()].receiver;
+        let (next, edge) = (receiver.next(), receiver.edge());
+        if offset == next || offset == receiver.ack() {
             out.push(self.reset_toward(side.other()));
             return Fate::Reset;
         }
+        // While draining it may have sent more by itself than we have taken, and be acknowledged by the other end for it: there its reset stands.
+        if self.draining && (offset == self.ends[side.index()].passed || offset == self.acknowledged_to(side))
+        {
+            out.push(self.reset_from(side, offset));
+            return Fate::Reset;
+        }
         self.rejected.challenged += 1;
-        if offset > receiver.next() && offset < receiver.edge() {
+        if offset > next && offset < edge {
             self.challenge(now, side);
         }
         Fate::Alive

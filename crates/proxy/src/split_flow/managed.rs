@@ -94,7 +94,7 @@ impl SplitFlow {
         }
         let Some(outgoing) = outgoing else { return 0 };
         let sent = outgoing.payload.len() as u64 + u64::from(outgoing.fin);
-        out.push(self.data_toward(now, side, outgoing));
+        self.send_data(now, side, outgoing, out);
         sent
     }
 }

@@ -6,7 +6,7 @@ use core::num::NonZeroU16;
 use shorthaul_tcp::Outgoing;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
-    Packet, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps,
+    Packet, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch,
 };
 
 impl SplitFlow {
@@ -29,7 +29,37 @@ impl SplitFlow {
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
 
-    pub(super) fn data_toward(&mut self, now: Time, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
+    /// Sends data. Before an urgent mark it goes in single segments: the pointer is from the beginning of each, and who cuts a super-segment copies that of
+    /// the first.
+    pub(super) fn send_data(&mut self, now: Time, side: Side, mut outgoing: Outgoing, out: &mut TxBatch) {
+        let mss = self.directions[side.other().index()].sender.mss() as usize;
+        while outgoing.payload.len() > mss && self.urgent_after(side, outgoing.offset).is_some() {
+            let mut payload = outgoing.payload.clone();
+            payload.truncate(mss);
+            outgoing.payload.advance(mss);
+            let first = Outgoing { payload, fin: false, push: false, probe: None, ..outgoing };
+            let rest = outgoing.payload;
+            outgoing = Outgoing {
+                offset: first.offset + mss as u64,
+                payload: rest,
+                fin: outgoing.fin,
+                push: outgoing.push,
+                retransmission: outgoing.retransmission,
+                cwr: false,
+                probe: outgoing.probe,
+            };
+            out.push(self.data_toward(now, side, first));
+        }
+        out.push(self.data_toward(now, side, outgoing));
+    }
+
+    /// How far behind this place of what is sent to `side` its sender's urgent data ends, if it does, and a header can say so.
+    fn urgent_after(&self, side: Side, offset: u64) -> Option<u16> {
+        let urgent = self.ends[side.other().index()].urgent?;
+        urgent.checked_sub(offset).filter(|ahead| *ahead > 0).and_then(|ahead| u16::try_from(ahead).ok())
+    }
+
+    fn data_toward(&mut self, now: Time, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
         let far = side.other().index();
         let mut flags = TcpFlags::ACK;
         let Outgoing { offset, payload, fin, push, cwr, .. } = outgoing;
@@ -52,12 +82,9 @@ impl SplitFlow {
                 sender.nxt(),
             );
         }
-        if let Some(urgent) = self.ends[far].urgent
-            && urgent > offset
-            && urgent - offset <= u64::from(u16::MAX)
-        {
+        if let Some(ahead) = self.urgent_after(side, offset) {
             header.flags |= TcpFlags::URG;
-            header.urgent = (urgent - offset) as u16;
+            header.urgent = ahead;
         }
         let mss = self.directions[far].sender.mss();
         let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
@@ -67,7 +94,15 @@ impl SplitFlow {
     }
 
     pub(super) fn reset_toward(&self, side: Side) -> (PortId, Packet) {
-        let seq = self.sent_to(side);
+        self.reset_at(side, self.sent_to(side))
+    }
+
+    /// A reset of the end at `side`, at this place of what it sends, for the other end.
+    pub(super) fn reset_from(&self, side: Side, offset: u64) -> (PortId, Packet) {
+        self.reset_at(side.other(), offset)
+    }
+
+    fn reset_at(&self, side: Side, seq: u64) -> (PortId, Packet) {
         let header = self.header_toward(side, seq, TcpFlags::RST | TcpFlags::ACK);
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }

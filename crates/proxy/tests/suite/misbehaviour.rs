@@ -1,7 +1,7 @@
 //! An end that keeps to TCP in form only: it acknowledges too much, too finely or takes it back, plays with its clock and its window, or
 //! somebody forges errors and resets in another's name. What the gateway makes of it is what the RFCs ask of any sender and receiver.
 use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
-use shorthaul_proxy::{Gateway, GatewayConfig, LegInfo};
+use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, LegInfo, Policy};
 use shorthaul_testkit::packets::ip;
 use shorthaul_types::{FlowKey, SeqNum};
 use shorthaul_wire::{
@@ -10,6 +10,7 @@ use shorthaul_wire::{
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 5000);
@@ -43,8 +44,12 @@ const ACK: Said = Said { flags: TcpFlags::ACK, window: 200, stamps: None, conten
 impl World {
     /// A connection that is open, with timestamps where that is said.
     fn open(timestamps: bool) -> World {
-        let mut world =
-            World { subject: Subject::new(GatewayConfig::default()), came: BTreeMap::new(), out: Vec::new() };
+        World::open_by(GatewayConfig::default(), timestamps)
+    }
+
+    /// The same by another gateway.
+    fn open_by(config: GatewayConfig, timestamps: bool) -> World {
+        let mut world = World { subject: Subject::new(config), came: BTreeMap::new(), out: Vec::new() };
         let stamps = |val, ecr| timestamps.then_some((val, ecr));
         let syn = Said { flags: TcpFlags::SYN, stamps: stamps(CLOCKS[0], 0), ..ACK };
         world.says(true, 0, 0, 0, syn, &[]);
@@ -188,10 +193,16 @@ fn an_acknowledgment_in_pieces_opens_the_window_no_further() {
 /// Reneging: what was reported and not acknowledged is kept, and sent again after a timeout (RFC 2018 §8).
 #[test]
 fn what_a_receiver_reported_and_then_forgot_is_sent_again() {
-    let mut world = World::open(false);
+    let aggregate = Some(Arc::new(AggregateConfig::default()));
+    for config in [GatewayConfig::default(), GatewayConfig::of(Policy { aggregate, ..Policy::default() })] {
+        forgets(World::open_by(config, false));
+    }
+}
+
+fn forgets(mut world: World) {
     world.serves(1, 10);
-    assert_eq!(world.sent(), 1 + 10 * MSS);
     world.wait(20);
+    assert_eq!(world.sent(), 1 + 10 * MSS);
     let held = world.leg().buffered;
     world.says(true, 1, 1, 0, ACK, &[(1 + MSS, 1 + 10 * MSS)]);
     assert_eq!(world.leg().buffered, held, "nothing that was only reported is let go");
@@ -354,4 +365,81 @@ fn forged_errors_of_routers_end_nothing_and_make_no_dwarfs() {
     let (again, _) = world.toward_client();
     assert!(again <= 6 * before.max(1) + 15, "{again} packets for 1,000 errors, where {before} had left");
     world.takes_all(1 + 5 * MSS);
+}
+
+/// Whoever sends nothing but acknowledgments has a clock as well: it is not old when that has gone half way round (RFC 7323 §4.3, §5.3).
+#[test]
+fn bare_acknowledgments_count_however_long_they_were_the_only_thing_that_was_said() {
+    let mut world = World::open(true);
+    let mut said = CLOCKS;
+    for number in 0..8 {
+        let at = 1 + number * MSS;
+        world.says(false, at, 1, MSS, Said { stamps: Some((said[1], said[0])), ..ACK }, &[]);
+        world.wait(20);
+        // A quarter of all that a clock can show.
+        said = said.map(|clock| clock.wrapping_add(1 << 30));
+        world.out.clear();
+        world.says(true, 1, at + MSS, 0, Said { stamps: Some((said[0], said[1])), ..ACK }, &[]);
+        assert_eq!(world.leg().delivered, u64::from(at + MSS - 1), "acknowledgment {number} counts");
+        world.says(false, at + MSS, 1, 0, Said { stamps: Some((said[1], said[0])), ..ACK }, &[]);
+        world.wait(20);
+    }
+}
+
+/// While the gateway steps out, an end's own bytes pass: its reset stands behind them.
+#[test]
+fn a_reset_behind_what_has_passed_while_draining_is_passed_on() {
+    let mut world = World::open(false);
+    world.serves(1, 40);
+    assert!(world.leg().buffered > 0, "something is held");
+    world.subject.gateway.drain(world.subject.now);
+    world.says(true, 1, 1, 35, ACK, &[]);
+    world.says(false, 1 + 40 * MSS, 36, 0, ACK, &[]);
+    world.wait(5);
+    world.out.clear();
+    world.says(true, 36, 1, 0, Said { flags: TcpFlags::RST, ..ACK }, &[]);
+    world.wait(5);
+    let reset =
+        world.out.iter().find(|(down, segment)| !down && segment.header.flags.contains(TcpFlags::RST));
+    let (_, reset) = reset.expect("the server hears of it");
+    assert_eq!(reset.header.seq.0.wrapping_sub(ISN), 36, "where it is exact for the server (RFC 5961 §3)");
+    assert_eq!(world.subject.gateway.flows().count(), 0);
+}
+
+/// The urgent pointer is from the beginning of its own segment (RFC 9293 §3.1): whoever cuts a super-segment copies it.
+#[test]
+fn an_urgent_mark_is_at_the_same_place_in_every_segment_that_tells_of_it() {
+    let mut world = World::open(false);
+    // The window of its SYN was not scaled.
+    world.says(false, 1, 1, 0, ACK, &[]);
+    for number in 0..30 {
+        world.says(true, 1 + number * MSS, 1, MSS, ACK, &[]);
+    }
+    world.out.clear();
+    let header = TcpHeader {
+        seq: SeqNum(1 + 30 * MSS),
+        ack: SeqNum(1),
+        flags: TcpFlags::ACK | TcpFlags::URG,
+        urgent: 5,
+        window: ACK.window,
+        ..TcpHeader::default()
+    };
+    let ends = [CLIENT, SERVER].map(SocketAddr::from);
+    let out = world.subject.takes(true, segment(ends, true, ISN, header, &[7; 5]));
+    world.note(out);
+    let mut told = 0;
+    for acknowledged in [10, 20, 30] {
+        world.says(false, 1, 1 + acknowledged * MSS, 0, ACK, &[]);
+        world.wait(20);
+        let out = std::mem::take(&mut world.out);
+        for (_, segment) in
+            out.iter().filter(|(down, segment)| !down && segment.header.flags.contains(TcpFlags::URG))
+        {
+            let header = &segment.header;
+            let at = header.seq.0.wrapping_sub(ISN) + u32::from(header.urgent);
+            assert_eq!((at, segment.gso_size), (1 + 30 * MSS + 5, None), "{header:?}");
+            told += 1;
+        }
+    }
+    assert!(told > 20, "{told}");
 }

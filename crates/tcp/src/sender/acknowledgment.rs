@@ -36,6 +36,11 @@ impl Sender {
         let (in_flight_before, una_before) = (self.in_flight(), self.snd.una);
         let advanced = ack.ack - una_before;
         let Account { delivered, newest, rtt, sample, of_originals } = self.account(now, ack);
+        // What was reported to have arrived is where the acknowledgment stands: the receiver has discarded it. Our own timer finds that (RFC 2018 §8); a
+        // manager's runs while something is in flight, and this is, again.
+        if !self.manager.has_own_timer() && self.board.first().is_some_and(|(_, record)| record.sacked) {
+            self.board.forget_sacked();
+        }
         // A window that opens shows as well that the path carries something.
         if delivered > 0 || window_changed {
             self.manager.on_delivered(delivered, newest, rtt);

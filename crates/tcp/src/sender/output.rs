@@ -77,7 +77,8 @@ impl Sender {
         }
         let credit = self.credit(now);
         let whole = |bytes: u64| bytes / mss * mss;
-        let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(mss));
+        // A single one always fits, however large packets may be.
+        let burst = whole(MAX_SUPER_SEGMENT).max(mss).min(whole(self.pacer.budget(now)).max(mss));
         let allowed = burst.min(whole(credit));
         if allowed == 0 {
             self.snd.window_limited_until = self.snd.nxt;

@@ -8,6 +8,8 @@ use shorthaul_types::Time;
 
 /// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
 const STEADY_PROBES: u32 = 16;
+/// When the link is back, the connections that did not answer send at most one part in this many of the window, beside it.
+const ASKED_AT_ONCE: u64 = 4;
 /// The longest time between two probes.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// After a stall of this length a host is taken for gone: as long as Linux tries (`tcp_retries2`).
@@ -154,6 +156,22 @@ impl Aggregate {
             sender.on_manager_timeout(now);
         }
         self.asking.push_back(slot);
+    }
+
+    /// The link is back, and nothing of the connection in `slot` was answered: it sends a segment of new data, or what it sent first, where it has none or that
+    /// was its question before.
+    pub fn ask_once_more(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) {
+        let has_asked = member.probed_at >= self.stalled_at;
+        match flow.managed_sender() {
+            Some(sender) if !has_asked && sender.sendable() > 0 => self.asking.push_back(slot),
+            _ => self.ask_with(now, slot, member, flow),
+        }
+    }
+
+    /// So many connections may send a segment each when the link is back, whatever the window says: a part of what its queue was found to take, for what
+    /// the stall has only held up may be in it.
+    pub fn may_ask_at_once(&self) -> usize {
+        (self.window() / ASKED_AT_ONCE / u64::from(self.mss)).max(1) as usize
     }
 
     /// Whether the link is believed to carry nothing now.

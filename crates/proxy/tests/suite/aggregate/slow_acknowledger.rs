@@ -66,6 +66,8 @@ struct World {
     ends: BTreeMap<u16, End>,
     /// When the link is free again.
     free_at: Time,
+    /// The longest that something has waited for it.
+    longest_wait: Duration,
     /// What will happen, by when, and by a number.
     events: BTreeMap<(Time, u64), Event>,
     numbers: u64,
@@ -76,7 +78,8 @@ impl World {
         let aggregate = Some(Arc::new(AggregateConfig::default()));
         let subject = Subject::new(GatewayConfig::of(Policy { aggregate, ..Policy::default() }));
         let free_at = subject.now;
-        World { subject, ends: BTreeMap::new(), free_at, events: BTreeMap::new(), numbers: 0 }
+        let (ends, events) = (BTreeMap::new(), BTreeMap::new());
+        World { subject, ends, free_at, longest_wait: Duration::ZERO, events, numbers: 0 }
     }
 
     fn at(&mut self, time: Time, event: Event) {
@@ -132,6 +135,7 @@ impl World {
                 end.edge = header.ack.0 - ISN + u32::from(header.window) * WINDOW_UNIT;
             } else if port == Gateway::ACCESS && len > 0 {
                 let now = self.subject.now;
+                self.longest_wait = self.longest_wait.max(self.free_at.saturating_since(now));
                 self.free_at = self.free_at.max(now) + LINK.time_to_send(Bytes(u64::from(len) + 52));
                 let stamp = header.options.timestamps.map_or(0, |stamps| stamps.val);
                 let arrives = Event::Arrives(header.dst_port, header.seq.0 - ISN, len, stamp);
@@ -325,4 +329,18 @@ fn who_was_slow_and_is_alone_has_the_link_as_soon_as_it_is_not() {
     let rate = f64::from(world.ends[&5000].received - before) * 8.0 / 3.0;
     println!("{:.1} Mbit/s within three seconds", rate / 1e6);
     assert!(rate > 0.5 * LINK.bits_per_sec() as f64, "{rate} bit/s");
+}
+
+#[test]
+fn what_many_slow_peers_are_sent_fills_no_queue() {
+    let mut world = World::new();
+    let kind = Kind::Late(Duration::from_millis(600), u32::MAX);
+    (0..200).for_each(|number| world.open(5000 + number, u32::MAX / 2, kind));
+    world.open(4000, u32::MAX / 2, Kind::Prompt);
+    // Until it is known who is slow.
+    world.wait(Duration::from_secs(3));
+    world.longest_wait = Duration::ZERO;
+    world.wait(Duration::from_secs(3));
+    println!("up to {:.1?} in the queue of the link", world.longest_wait);
+    assert!(world.longest_wait < 3 * DELAY, "{:?}", world.longest_wait);
 }
