@@ -198,6 +198,13 @@ impl Account {
         Some(even_at.saturating_duration_since(now).saturating_sub(BURST))
     }
 
+    /// How long nothing may be moved, for all of its sessions have moved more than they might. A session that begins waits for that: many short ones
+    /// would move a portion each otherwise, and the others pay for it.
+    pub fn due(&self) -> Duration {
+        let even_at = *self.even_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        even_at.saturating_duration_since(Instant::now()).saturating_sub(BURST)
+    }
+
     /// How much may be moved at once: within the volume, and nothing that takes longer than the burst.
     pub fn portion(&self) -> usize {
         let left = self.most_moved.load(Ordering::Relaxed).saturating_sub(self.moved().0);
@@ -262,5 +269,20 @@ mod tests {
         // A second's worth, less the burst.
         let wait = account.on_moved(1_000_000).unwrap();
         assert!(wait > Duration::from_millis(940) && wait <= Duration::from_millis(950), "{wait:?}");
+    }
+
+    #[test]
+    fn whoever_begins_waits_for_what_others_have_moved() {
+        let rate = Some(BitRate::from_bits_per_sec(8_000_000));
+        let account = Account::new("alice", Limits { rate, ..Limits::default() });
+        assert_eq!(account.due(), Duration::ZERO);
+        // Sessions that begin one after the other, each with a portion at once.
+        let mut moved = 0;
+        while account.due().is_zero() {
+            account.on_moved(account.portion() as u64).unwrap();
+            moved += account.portion();
+        }
+        assert!((50_000..=150_000).contains(&moved), "{moved}");
+        assert_eq!(Account::new("bob", Limits::default()).due(), Duration::ZERO);
     }
 }

@@ -80,7 +80,18 @@ impl Holder {
         // Without the extension, a certificate is for everything.
         let usage = read.extended_key_usage().ok()?;
         let is_node = usage.is_none_or(|usage| usage.value.server_auth || usage.value.any);
-        Some(Holder { name, serial: HEXLOWER.encode(read.raw_serial()), is_node })
+        Some(Holder { name, serial: as_compared(&HEXLOWER.encode(read.raw_serial())), is_node })
+    }
+}
+
+/// A serial number, or a name, as it is compared with others: DER has zeros in front of a number whose first bit is set, `openssl` prints none, and some print
+/// colons between.
+pub(crate) fn as_compared(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let digits: String = lower.chars().filter(|letter| *letter != ':').collect();
+    match digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
+        true => digits.trim_start_matches('0').to_owned(),
+        false => lower,
     }
 }
 

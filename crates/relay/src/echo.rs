@@ -1,20 +1,21 @@
 use shorthaul_os::poll::wait_any_readable;
-use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections at once; more are turned away.
 const MAX_CONNECTIONS: usize = 64;
-/// Connections at once from one address.
+/// Connections at once from one host: an IPv4 address, or a /64.
 const MAX_OF_ONE: usize = 8;
 /// The longest sleep: after this long it is noticed that another process answers.
 const NAP: Duration = Duration::from_millis(200);
-/// How long one may neither say nor take anything.
+/// How long one may neither say nor take anything, and how long it may last.
 const SILENCE: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// Sends back what comes (RFC 862): what `shorthaul measure` talks to.
 #[derive(Debug)]
@@ -97,7 +98,13 @@ impl Echo {
 fn answer(socket: &TcpStream) -> io::Result<()> {
     socket.set_read_timeout(Some(SILENCE))?;
     socket.set_write_timeout(Some(SILENCE))?;
-    io::copy(&mut &*socket, &mut &*socket)?;
+    let (ends, mut buffer) = (Instant::now() + LONGEST, [0; 16 << 10]);
+    while let len @ 1.. = (&*socket).read(&mut buffer)? {
+        (&*socket).write_all(&buffer[..len])?;
+        if Instant::now() >= ends {
+            break;
+        }
+    }
     socket.shutdown(Shutdown::Write)
 }
 
@@ -109,6 +116,13 @@ struct Place {
 
 impl Place {
     fn take(open: &Arc<Mutex<Vec<IpAddr>>>, of: IpAddr) -> Option<Place> {
+        let of = match of {
+            // An IPv4 address in another form is one host, too.
+            IpAddr::V6(address) => address
+                .to_ipv4_mapped()
+                .map_or_else(|| IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)), IpAddr::V4),
+            v4 => v4,
+        };
         let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CONNECTIONS || all.iter().filter(|one| **one == of).count() >= MAX_OF_ONE {
             return None;

@@ -8,7 +8,7 @@ mod tuning;
 
 use crate::account::Account;
 use crate::answer::{Failure, Refusal};
-use crate::authority::Holder;
+use crate::authority::{Holder, as_compared};
 use crate::policy::DestinationPolicy;
 use crate::pump::with_scratch;
 use crate::route::Endpoint;
@@ -224,7 +224,7 @@ impl Links {
 
     /// Nodes whose certificates have these serial numbers or names are not believed from now on.
     pub fn set_revoked(&self, revoked: &[String]) {
-        let revoked = revoked.iter().map(|one| one.to_ascii_lowercase()).collect();
+        let revoked = revoked.iter().map(|one| as_compared(one)).collect();
         *self.revoked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(revoked);
         // Those that are ready may be of them.
         self.ready.close_all();
@@ -390,7 +390,8 @@ impl Links {
                 let is_revoked = |one: Holder| {
                     revoked.contains(&one.serial) || revoked.contains(&one.name.to_ascii_lowercase())
                 };
-                if !revoked.is_empty() && leg.holder().is_some_and(is_revoked) {
+                // Of whom nobody can say who it is, nobody can say that it is not revoked either.
+                if !revoked.is_empty() && leg.holder().is_none_or(is_revoked) {
                     return Err(refuse(Failure::TlsCertificate, "its certificate was revoked".into()));
                 }
                 Ok(leg)

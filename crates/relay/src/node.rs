@@ -27,6 +27,7 @@ use crate::links::{
 use crate::pump::{Spool, pipe};
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::seen::Seen;
+use crate::socket::remedy;
 use crate::status::NodeStatus;
 use crate::take_over::{Inherited, Listening};
 use access::AccessLog;
@@ -63,7 +64,7 @@ const WRITERS_NICE: i32 = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The address is taken, or not this host's, or asks for a privilege.
-    #[error("cannot accept connections at {address}: {error}")]
+    #[error("cannot accept connections at {address}: {error}{}", remedy(error))]
     Listen {
         /// The address.
         address: SocketAddr,

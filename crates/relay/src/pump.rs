@@ -112,6 +112,14 @@ impl Meter<'_> {
         Ok(())
     }
 
+    /// Nothing is moved until the account is even.
+    async fn until_due(&self) {
+        let due = self.account.map_or(Duration::ZERO, |account| account.due());
+        if !due.is_zero() {
+            pause(due).await;
+        }
+    }
+
     /// Bytes were moved; how long to wait before there are more.
     fn count(&self, bytes: usize) -> Result<Duration, Broken> {
         if let Some(waits) = self.watched().filter(|_| bytes > 0) {
@@ -209,6 +217,7 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
 async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(), Broken> {
     let mut left: Vec<u8> = Vec::new();
     let mut rounds = 0u32;
+    meter.until_due().await;
     loop {
         let (mut passed, mut waits_for_receiver) = (0, false);
         rounds = rounds.wrapping_add(1);

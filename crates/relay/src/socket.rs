@@ -219,3 +219,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for End<T> {
         }
     }
 }
+
+/// What helps where a port cannot be listened to; empty where nothing is known that does.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; `ss -ltnp` says who has it: end that, or take another port",
+        io::ErrorKind::AddrNotAvailable => "; it is no address of this host: `ip address` shows those",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 take root or CAP_NET_BIND_SERVICE",
+        _ => "",
+    }
+}

@@ -4,7 +4,7 @@ use crate::links::Links;
 use crate::pump::Forwarding;
 use crate::request::{self, Method};
 use crate::route::Endpoint;
-use crate::socket::{Leg, Socket};
+use crate::socket::{Leg, Socket, remedy};
 use ipnet::IpNet;
 use socket2::SockRef;
 use std::io;
@@ -46,7 +46,7 @@ pub struct LocalConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The address cannot be had.
-    #[error("cannot accept connections at {address}: {error}")]
+    #[error("cannot accept connections at {address}: {error}{}", remedy(error))]
     Listen {
         /// The address.
         address: SocketAddr,

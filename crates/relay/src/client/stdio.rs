@@ -2,9 +2,11 @@ use super::{Client, Early, OpenError, Session, moving};
 use crate::pump::Broken;
 use crate::resume::{Application, Moved};
 use crate::route::Endpoint;
-use std::io::{self, Read as _, Write as _};
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf, Stdout};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// What is read at once.
@@ -71,6 +73,14 @@ struct Stdio {
     piece: Vec<u8>,
     given: usize,
     is_over: bool,
+    /// Writes in another thread: whoever reads it may rest for long, and who is at the other end is to be answered meanwhile.
+    output: Mutex<Stdout>,
+}
+
+impl Stdio {
+    fn output(&self) -> MutexGuard<'_, Stdout> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Application for Stdio {
@@ -88,10 +98,11 @@ impl Application for Stdio {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-        Poll::Ready(written.map(|()| bytes.len()))
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut output = self.output();
+        // One piece after the other: what waits elsewhere holds the other end back.
+        ready!(Pin::new(&mut *output).poll_flush(cx))?;
+        Pin::new(&mut *output).poll_write(cx, bytes)
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -99,7 +110,11 @@ impl Application for Stdio {
     }
 
     fn has_all(&self) -> io::Result<bool> {
-        Ok(true)
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::new(&mut *self.output()).poll_flush(&mut cx) {
+            Poll::Ready(flushed) => flushed.map(|()| true),
+            Poll::Pending => Ok(false),
+        }
     }
 
     // Whoever it speaks with has said all: nobody waits for more of the input.
@@ -114,7 +129,8 @@ async fn talk(
     mut is_over: bool,
 ) -> io::Result<()> {
     if let Some(moving) = session.moving {
-        let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over };
+        let output = Mutex::new(tokio::io::stdout());
+        let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over, output };
         let way = (session.leg, session.rest);
         return moving.carry(&mut app, moving::never, way, &session.tally).await.map_err(
             |broken| match broken {
@@ -140,17 +156,17 @@ async fn talk(
         sink.shutdown().await
     };
     let back = async {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&session.rest)?;
-        stdout.flush()?;
+        let mut stdout = tokio::io::stdout();
+        stdout.write_all(&session.rest).await?;
+        stdout.flush().await?;
         let mut chunk = vec![0; CHUNK];
         loop {
             match source.read(&mut chunk).await? {
                 0 => return Ok::<(), io::Error>(()),
                 len => {
                     progress.moved(Moved::Received, len);
-                    stdout.write_all(&chunk[..len])?;
-                    stdout.flush()?;
+                    stdout.write_all(&chunk[..len]).await?;
+                    stdout.flush().await?;
                 }
             }
         }

@@ -167,10 +167,12 @@ impl Finder {
     /// The responders of the relays beside the way: what the directories say, or said a short while ago. One that is of no
     /// use now is left out, and told of in the second part.
     pub fn listed(&self) -> (Vec<SocketAddr>, Vec<DirectoryError>) {
-        if let Some((listed, again_at)) = &self.state().listed
-            && Instant::now() < *again_at
-        {
-            return (listed.clone(), Vec::new());
+        if let Some((listed, again_at)) = &mut self.state().listed {
+            if Instant::now() < *again_at {
+                return (listed.clone(), Vec::new());
+            }
+            // One asks, and the others have the old list meanwhile.
+            *again_at = Instant::now() + DIRECTORY_REST;
         }
         let (mut listed, mut errors) = (Vec::new(), Vec::new());
         for directory in &self.config.directories {
@@ -536,7 +538,8 @@ impl Finder {
     /// How nodes are now, by where they accept sessions: each is asked once. `None` for one that does not answer within twice the round trip
     /// that is given for it, and [`ASKED_WITHIN`].
     pub(crate) fn loads(&self, nodes: &[(SocketAddr, Duration)]) -> Vec<Option<Load>> {
-        let (listed, _) = self.listed();
+        // However old that is: a session waits, and no directory is asked for the port of a responder.
+        let listed = self.state().listed.as_ref().map(|(listed, _)| listed.clone()).unwrap_or_default();
         let responder = |session: SocketAddr| {
             let beside = listed.iter().copied().find(|listed| listed.ip() == session.ip());
             beside.unwrap_or(SocketAddr::new(session.ip(), self.config.port))

@@ -3,7 +3,7 @@ use super::config::Settings;
 use super::tls::Shown;
 use crate::account::{Account, Limits, MEMBERS, NEIGHBOURS, is_reserved};
 use crate::answer::{Failure, Refusal};
-use crate::authority::Holder;
+use crate::authority::{Holder, as_compared};
 use crate::request::{Presented, ReadRequest};
 use crate::route::Endpoint;
 use crate::seen::Seen;
@@ -108,7 +108,7 @@ impl Admission {
             users,
             named: Mutex::new(named),
             others: settings.others,
-            revoked: settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect(),
+            revoked: settings.revoked.iter().map(|one| as_compared(one)).collect(),
             by_token,
             member_keys,
             members,

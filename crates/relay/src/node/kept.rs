@@ -177,8 +177,12 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
             }
             let mut inheriting = shared.inheriting.subscribe();
             // It fails when nobody is left who could say so.
-            let _ = timeout(INHERITING, inheriting.wait_for(|formers| *formers == 0)).await;
+            let waited = timeout(INHERITING, inheriting.wait_for(|formers| *formers == 0)).await;
             arrivals = known();
+            if waited.is_err() && arrivals.is_none() {
+                // It may be on its way still: whoever is reset comes again.
+                return;
+            }
         }
         let Some(arrivals) = arrivals else {
             return refuse(shared, leg, denied("there is no such session, or no more"), asker).await;
@@ -340,6 +344,10 @@ struct Metered<'a> {
 impl Watch for Metered<'_> {
     fn portion(&self) -> usize {
         self.account.portion()
+    }
+
+    fn due(&self) -> Duration {
+        self.account.due()
     }
 
     fn on_moved(&self, way: Moved, len: usize) -> Result<Duration, Broken> {

@@ -41,7 +41,8 @@ impl Accepting {
         match leg.certificates().first() {
             None => Shown::Nobody,
             Some(_) if self.by_secret => Shown::Member,
-            Some(certificate) => Holder::of(certificate).map_or(Shown::Member, Shown::Holder),
+            // Of whom nobody can say who it is, nobody can say that it is not revoked either.
+            Some(certificate) => Holder::of(certificate).map_or(Shown::Former, Shown::Holder),
         }
     }
 

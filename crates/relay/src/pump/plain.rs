@@ -36,6 +36,7 @@ enum By {
 pub async fn carry(from: &Socket, to: &Socket, meter: &Meter<'_>) -> Result<(), Broken> {
     let mut rounds = 0u32;
     let mut is_stream = false;
+    meter.until_due().await;
     loop {
         wait_to_read(from, meter).await.map_err(Broken::Source)?;
         if let Some(waits) = meter.watched() {

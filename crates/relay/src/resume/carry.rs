@@ -118,7 +118,8 @@ pub async fn carry<A: Application, M: Memory>(
         pinged: None,
         acknowledge_at: None,
         is_asked: false,
-        paused: None,
+        // Others of the account may have moved more than they might: nothing is moved before that is even.
+        paused: Some(now + watch.due()),
         is_closed: false,
         look: None,
         rests: [Resting::default(); 2],
@@ -402,7 +403,8 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
     fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Carried> {
         let mut moved = false;
         loop {
-            if !self.ends.is_within_frame() && self.control_written == 0 {
+            // Who does not read what is said is not told more: it would be kept here.
+            if !self.ends.is_within_frame() && self.control.is_empty() {
                 self.say();
             }
             let is_control = !self.ends.is_within_frame() && !self.control.is_empty();

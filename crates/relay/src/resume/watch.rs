@@ -18,6 +18,11 @@ pub trait Watch: Sync {
         usize::MAX
     }
 
+    /// How long nothing may be moved, for others have moved too much.
+    fn due(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// So much was moved: how long to wait before there is more.
     ///
     /// # Errors
