@@ -30,8 +30,9 @@ const CHOOSING_PORT: u16 = 5000;
 /// Of the proxy that goes by a node: so many ports for each.
 const BY_NODE_PORT: u16 = 6000;
 const PORTS_OF_NODE: u16 = 10;
-/// Where nodes listen.
+/// Where nodes listen, and answer probes.
 const NODE_PORT: u16 = 7080;
+const PROBE_PORT: u16 = 7007;
 /// No session takes so long.
 const LIMIT: Duration = Duration::from_secs(300);
 /// How long the links are as they are.
@@ -152,7 +153,7 @@ fn links(minute: &Minute) -> Vec<([String; 2], &Link)> {
 }
 
 impl Site {
-    fn start(seed: Seed, minute: &Minute, folder: &Path) -> Result<Site> {
+    fn start(seed: Seed, minute: &Minute, discover: bool, folder: &Path) -> Result<Site> {
         let mut topology = Topology::new(seed);
         for ([from, to], link) in links(minute) {
             let [up, down] = configs(link);
@@ -182,6 +183,7 @@ impl Site {
             let mut command = shorthaul()?;
             command.args(["node", "--listen", &format!("0.0.0.0:{NODE_PORT}")]);
             command.args(["--allow-destination", &format!("{server}/32"), "--secret"]).arg(&secret);
+            command.args(["--probes", &format!("0.0.0.0:{PROBE_PORT}")]);
             let host = lab.host(&name(node));
             running.push(Child::start(&name(node), host, &mut command, Ready::Says("ready".into()))?);
         }
@@ -198,9 +200,18 @@ impl Site {
         let via: Vec<String> =
             (1..=NODES).map(|node| format!("{}:{NODE_PORT}", near_address(&lab, node))).collect();
         let mut choosing = shorthaul()?;
-        choosing.args(["proxy", "--choose", "--history"]).arg(&history);
-        for (at, via) in via.iter().enumerate() {
-            choosing.args([if at == 0 { "--via" } else { "--or-via" }, via]);
+        choosing.args(["proxy", "--history"]).arg(&history);
+        if discover {
+            let file = folder.join("relays.toml");
+            let relays: String =
+                (1..=NODES).map(|node| relay(&name(node), near_address(&lab, node))).collect();
+            std::fs::write(&file, relays).doing("writing the list of relays")?;
+            choosing.args(["--discover", "--relays"]).arg(&file);
+        } else {
+            choosing.arg("--choose");
+            for (at, via) in via.iter().enumerate() {
+                choosing.args([if at == 0 { "--via" } else { "--or-via" }, via]);
+            }
         }
         start("the proxy that chooses", CHOOSING_PORT, &mut choosing)?;
         for (at, via) in via.iter().enumerate() {
@@ -251,6 +262,13 @@ impl Site {
     }
 }
 
+/// A node in a list of relays.
+fn relay(name: &str, address: Ipv4Addr) -> String {
+    format!(
+        "[[relay]]\nname = \"{name}\"\nsession = \"{address}:{NODE_PORT}\"\nprobe = \"{address}:{PROBE_PORT}\"\n\n"
+    )
+}
+
 /// The address of a node on its link with the client, which is its second.
 fn near_address(lab: &Lab, node: usize) -> Ipv4Addr {
     lab.host(&name(node)).interfaces()[1].v4.addr()
@@ -288,7 +306,7 @@ fn receive(mut socket: TcpStream, send: &Sender<(usize, Instant)>) {
 
 /// The sessions of a network, one after the other.
 fn network(ways: &Ways, seed: Seed, minutes: &[Minute], times: &Times, folder: &Path) -> Result<Network> {
-    let site = Site::start(seed, &minutes[0], folder)?;
+    let site = Site::start(seed, &minutes[0], ways.discover, folder)?;
     let choosers = Choosers(times);
     let mut outcome = Network::default();
     let (began, processors) = (Instant::now(), ProcessorTime::now());

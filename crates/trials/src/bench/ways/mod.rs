@@ -52,6 +52,9 @@ pub struct Ways {
     /// a host that allows user namespaces
     #[arg(long)]
     live: bool,
+    /// Live, the proxy asks for the nodes' round trips (`proxy --discover`); without it, it knows what comes of sessions alone
+    #[arg(long, requires = "live")]
+    discover: bool,
     /// So many networks at once, live
     #[arg(long, default_value_t = 3)]
     at_once: usize,
