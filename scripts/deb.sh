@@ -55,7 +55,7 @@ Architecture: $architecture
 Maintainer: shorthaul <shorthaul@localhost>
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: libc6${libc:+ (>= $libc)}, libgcc-s1
-Recommends: systemd | systemd-standalone-sysusers
+Recommends: systemd | systemd-standalone-sysusers, nftables
 Section: net
 Priority: optional
 Homepage: https://github.com/shorthaul/shorthaul

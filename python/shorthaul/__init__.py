@@ -3,7 +3,7 @@
 >>> import shorthaul
 >>> plan = shorthaul.plan(rtt=0.128, loss=0.001, rate="32 Mbit/s", size="100 MB")
 >>> print(plan)                                     # doctest: +SKIP
->>> outcome = shorthaul.simulate(shorthaul.Scenario.load("scenarios/halfway.toml"))   # doctest: +SKIP
+>>> outcome = shorthaul.simulate(shorthaul.Scenario.load("scenarios/agreement/direct-loss.toml"))   # doctest: +SKIP
 >>> outcome.metrics["goodput"]                      # doctest: +SKIP
 
 Quantities are SI: seconds, bits a second, bytes. Where a text is taken, it is written as in scenario files ("10 Mbit/s",

@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(long, value_name = "IF")]
     wan: Vec<String>,
     /// Where metrics and the page are served, a loopback address; 127.0.0.1:7090 if none is given
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
     metrics: Option<SocketAddr>,
 }
 
@@ -33,7 +33,8 @@ const WIDTH: usize = 100;
 pub fn gateway_file(given: &Args) -> String {
     let schema = serde_json::to_value(Config::schema()).unwrap_or_default();
     let mut text = String::from(
-        "# A gateway's configuration. Keys that are commented out have the values that stand there, or examples.\n\
+        "# A gateway's configuration. Keys that are commented out have the values that stand there, unless it says `an example`\n\
+         # or `left out`. A key below a line such as `#[memory]` needs that line, too.\n\
          # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md says more.\n\n",
     );
     for (key, interfaces, comment) in [
@@ -83,19 +84,14 @@ impl Writer {
         for (key, schema) in all.iter().filter(|(_, schema)| !is_table(schema) && !is_list_of_tables(schema))
         {
             comment(text, schema);
-            let default = schema.get("default").or_else(|| schema["examples"].get(0));
-            let first = |ways: &Value| ways[0].get("const").or_else(|| ways[0]["enum"].get(0)).cloned();
-            let named = || {
-                schema["enum"]
-                    .get(0)
-                    .cloned()
-                    .or_else(|| first(&schema["oneOf"]))
-                    .or_else(|| first(&schema["anyOf"]))
+            // Nothing else is a value that somebody would want: the first word of a list, and the least of a range, are none.
+            let usual = schema.get("default").filter(|value| !value.is_null());
+            let line = match (usual, schema["examples"].get(0)) {
+                (Some(value), _) => format!("#{key} = {}", toml_value(value)),
+                (None, Some(example)) => format!("#{key} = {}        # an example", toml_value(example)),
+                (None, None) => format!("#{key} =        # left out"),
             };
-            let range = || schema.get("minimum").cloned();
-            let value = default.cloned().or_else(named).or_else(range).filter(|value| !value.is_null());
-            let value = value.map_or_else(|| "\"…\"".into(), |value| toml_value(&value));
-            let _ = writeln!(text, "#{key} = {value}");
+            let _ = writeln!(text, "{line}");
         }
         for (key, schema) in all.iter().filter(|(_, schema)| is_table(schema)) {
             comment(text, schema);
@@ -194,5 +190,24 @@ mod tests {
             let read: Config = toml::from_str(&line[1..]).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(read, Config::default(), "{line}");
         }
+    }
+
+    #[test]
+    fn each_line_with_a_value_is_accepted_without_its_hash() {
+        let text = gateway_file(&Args::default());
+        let (mut section, mut count) = (String::new(), 0);
+        for line in text.lines() {
+            let Some(line) = line.strip_prefix('#').filter(|line| !line.starts_with(' ')) else { continue };
+            if line.starts_with('[') {
+                section = line.to_owned();
+            } else if !section.starts_with("[[") && !line.ends_with("# left out") {
+                let one = format!("{section}\n{line}\n");
+                if let Err(error) = toml::from_str::<Config>(&one) {
+                    panic!("{one}{error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 30, "{count}");
     }
 }

@@ -113,6 +113,13 @@ pub struct Directories {
     etcd: EtcdArgs,
 }
 
+impl Directories {
+    /// Whether none is named.
+    pub fn is_empty(&self) -> bool {
+        self.relays.is_empty() && self.srv.is_empty() && self.etcd.etcd.is_empty()
+    }
+}
+
 /// Where an etcd directory is.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct EtcdArgs {

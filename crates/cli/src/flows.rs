@@ -1,9 +1,8 @@
 //! `shorthaul flows`: what a running gateway knows.
-use anyhow::Context;
 use shorthaul_dataplane::{Config, Name, control_path};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// List the flows of a running gateway, after the manner of `ss -ti`
 #[derive(clap::Args)]
@@ -52,12 +51,36 @@ impl Running {
     /// Prints its answer.
     pub fn print_answer(&self, request: &str) -> anyhow::Result<()> {
         let (name, path) = (self.name(), self.path());
-        let mut stream = UnixStream::connect(&path)
-            .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
+        let mut stream = UnixStream::connect(&path).map_err(|error| {
+            let what = match error.kind() {
+                ErrorKind::PermissionDenied => "run it as root, or with sudo".into(),
+                _ => remedy(&others(&path)),
+            };
+            anyhow::anyhow!("no gateway named `{name}` answers at {}: {error}; {what}", path.display())
+        })?;
         stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once
         // As it comes: of a million flows it is much.
         std::io::copy(&mut stream, &mut std::io::stdout().lock())?;
         Ok(())
+    }
+}
+
+/// The names of other gateways whose sockets are beside this one.
+fn others(path: &Path) -> Vec<String> {
+    let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let sockets = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+    let sockets =
+        sockets.filter(|socket| socket != path && socket.extension().is_some_and(|end| end == "sock"));
+    let mut names: Vec<String> =
+        sockets.filter_map(|socket| Some(socket.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+fn remedy(others: &[String]) -> String {
+    match others {
+        [] => "none seems to run: `systemctl status 'shorthaul-gateway@*'` says more of a service".into(),
+        names => format!("there are: {}; choose one with --name", names.join(", ")),
     }
 }
 

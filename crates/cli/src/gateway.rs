@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "SHARE")]
     control_group: Option<f64>,
     /// Serve metrics (/metrics) and a page that shows what it does (/) at a loopback address; 127.0.0.1:7090 if none is given
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
     metrics: Option<SocketAddr>,
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
     #[arg(long, value_name = "PRIORITY")]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shorthaul_relay::discovery::{
-    AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
+    AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, PORT, ResponderConfig,
 };
 use shorthaul_relay::{
     Control, Echo, Endpoint, Inherited, Listening, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
@@ -34,7 +34,7 @@ use crate::route::{ForwardingArgs, duration};
 #[derive(clap::Args)]
 pub struct Args {
     /// Where sessions are asked for (repeat for several); 127.0.0.1:7080 if nothing else is given
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS")]
     listen: Vec<SocketAddr>,
     /// The network's secret, as `shorthaul secret` makes it: who has it may use this node; read again at SIGHUP
     #[arg(long, value_name = "FILE")]
@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     reached_by: Vec<Endpoint>,
     /// Metrics at a loopback address: /metrics for Prometheus, /status.json
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Add a line of JSON to this file for each session that has ended or could not be; opened again at SIGHUP
     #[arg(long, value_name = "FILE")]
@@ -87,10 +87,10 @@ pub struct Args {
     #[arg(long, value_name = "v1|v2")]
     send_proxy: Option<ProxyVersion>,
     /// Send back what comes, at this address, for `shorthaul measure`
-    #[arg(long, value_name = "LISTEN")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
     /// Answer the probes of `shorthaul discover` at this UDP address, with how busy the node is
-    #[arg(long, value_name = "ADDRESS", requires = "secret")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS", requires = "secret")]
     probes: Option<SocketAddr>,
     /// Answer the probes that this host forwards, too: needs CAP_NET_RAW
     #[arg(long, requires = "probes")]
@@ -277,7 +277,9 @@ pub fn run(args: &Args) -> Result<()> {
 fn listen_for_echo(address: SocketAddr, inherited: &mut Inherited) -> Result<Echo> {
     match inherited.streams_at(address).pop() {
         Some(listener) => Ok(Echo::adopt(listener)),
-        None => Echo::bind(address).with_context(|| format!("cannot accept connections at {address}")),
+        None => {
+            Echo::bind(address).with_context(|| format!("cannot accept connections for --echo at {address}"))
+        }
     }
 }
 
@@ -303,6 +305,12 @@ fn probe_sockets(args: &Args, node: &Node, inherited: &mut Inherited) -> Result<
     let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));
     // It measures ways to where it would take sessions, and to nowhere else.
     let may_measure = node.allowed();
+    if args.on_path && listen.port() != PORT {
+        tracing::warn!(
+            "--on-path sees probes to UDP port {}, and clients send theirs to {PORT}: give --probes [::]:{PORT}",
+            listen.port()
+        );
+    }
     let config = AnsweringConfig { listen, may_measure, ..AnsweringConfig::new(responder, args.on_path) };
     Ok(Some(AnsweringSockets::bind_with(config, inherited.datagrams_at(listen))?))
 }

@@ -20,14 +20,14 @@ use crate::route::{Opening, RouteArgs};
 #[derive(clap::Args)]
 pub struct Args {
     /// SOCKS 4a and 5, HTTP and HTTP CONNECT (repeat for several); 127.0.0.1:1080 if nothing else is given
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS")]
     listen: Vec<SocketAddr>,
     /// A local port that leads to one destination, such as `127.0.0.1:5201=server:5201`
     #[arg(long, value_name = "LISTEN=TARGET")]
     forward: Vec<Forward>,
     /// A local port for connections that the firewall redirects (`REDIRECT`): each goes on to where it was
     /// going
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS")]
     transparent: Vec<SocketAddr>,
     /// Others that may use these ports
     #[arg(long, value_name = "NETWORK", value_parser = network)]

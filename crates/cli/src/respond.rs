@@ -28,10 +28,10 @@ pub struct Args {
     #[command(flatten)]
     keys: KeyArgs,
     /// The UDP address to answer at
-    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, PORT)))]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS", default_value_t = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, PORT)))]
     listen: SocketAddr,
     /// Offer the relay that accepts sessions here; 0.0.0.0 stands for whichever address leads to the asker
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS")]
     relay: Option<SocketAddr>,
     /// What people call the relay: up to 24 characters
     #[arg(long, value_name = "NAME", default_value = "")]

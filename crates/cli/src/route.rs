@@ -182,6 +182,9 @@ impl RouteArgs {
     /// A client, and its connections. `ready` connections are kept to each node that is used. What leads to
     /// `known` is found out at once, if anything is to be found out.
     pub fn client(&self, ready: usize, known: Option<&Endpoint>) -> Result<Opening> {
+        if !self.discover && !self.directories.is_empty() {
+            return Err(asked!("--relays, --srv and --etcd say where --discover looks: give it, too").into());
+        }
         if self.via.is_empty() && (self.never_direct || self.or_direct) && !self.discover {
             return Err(asked!("--or-direct needs another way: name nodes with --via").into());
         }

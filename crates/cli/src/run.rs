@@ -278,17 +278,25 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<ExitCo
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Box::new(BufWriter::new(file)))
     };
+    let scenario = study.scenario(&study.points()[run.point])?;
+    let links: Vec<&str> = scenario.links.iter().map(|link| link.name.as_str()).collect();
     let mut recording = Recording::default();
     for pcap in &args.pcap {
         let Some((link, file)) = pcap.split_once('=') else {
             return Err(asked!("--pcap {pcap}: write LINK=FILE, such as client-server=packets.pcapng").into());
         };
+        // A file that is there is not to be emptied for nothing.
+        if !links.contains(&link) {
+            return Err(
+                asked!("--pcap {pcap}: there is no link `{link}`; there are: {}", links.join(", ")).into()
+            );
+        }
         recording = recording.capture(link, create(Path::new(file))?);
     }
     if let Some(path) = &args.trace {
         recording = recording.trace(create(path)?);
     }
-    let outcome = simulate(&study.scenario(&study.points()[run.point])?, run.seed, recording)?;
+    let outcome = simulate(&scenario, run.seed, recording)?;
     let record = RunRecord::of(study, *run, EngineName::Sim, Ok(outcome));
     finish(args, study, &[record], &[])
 }

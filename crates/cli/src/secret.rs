@@ -1,6 +1,6 @@
 //! `shorthaul secret`: what the nodes and clients of a network share, or what an authority issues to each of them.
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -131,6 +131,10 @@ fn exchange(file: &Path, step: Step) -> Result<()> {
 /// One that is in use already is never written over.
 fn write_anew(path: &Path, text: &str) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if file.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+        let name = path.display();
+        return Err(asked!("{name} is there already, and is kept: it may be in use. `shorthaul secret {name} --exchange announce` begins to replace it step by step").into());
+    }
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -14,7 +14,7 @@ pub struct Args {
     #[command(flatten)]
     gateway: Running,
     /// A node instead, by the address of its --metrics
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["name", "run_dir"])]
+    #[arg(long, value_parser = shorthaul_types::parse_socket_address, value_name = "ADDRESS", conflicts_with_all = ["name", "run_dir"])]
     node: Option<SocketAddr>,
 }
 

@@ -102,6 +102,7 @@ pub struct Config {
     pub table: u32,
     /// Where metrics, `/metrics`, and the page, `/`, are served over HTTP: a loopback address, such as "127.0.0.1:7090". Left out,
     /// they are not.
+    #[serde(deserialize_with = "address")]
     #[schemars(with = "Option<String>", extend("examples" = ["127.0.0.1:7090"]))]
     pub metrics: Option<SocketAddr>,
     /// A file to record everything to.
@@ -152,6 +153,13 @@ impl Default for Config {
             record: None,
         }
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = Option::<String>::deserialize(d)?;
+    text.map(|text| shorthaul_types::parse_socket_address(&text))
+        .transpose()
+        .map_err(serde::de::Error::custom)
 }
 
 fn table<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {

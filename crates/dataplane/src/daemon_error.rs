@@ -25,7 +25,7 @@ pub enum DaemonError {
     },
     /// The host does not pass packets on.
     #[error(
-        "this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`"
+        "this host does not forward packets: run `echo net.ipv4.ip_forward=1 > /etc/sysctl.d/90-shorthaul.conf && sysctl --system`"
     )]
     NotForwarding,
     /// There is one with this name.

@@ -60,13 +60,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     match &config.bridge {
         Some(names) => found.push(bridge(config, names)),
         None => {
-            found.extend(
-                [
-                    ("net.ipv4.ip_forward", "forwarding IPv4"),
-                    ("net.ipv6.conf.all.forwarding", "forwarding IPv6"),
-                ]
-                .map(|(key, what)| forwarding(key, what)),
-            );
+            found.extend([forwarding_v4(), forwarding_v6()]);
             found.extend(remains(config));
             found.extend(way(config));
         }
@@ -91,12 +85,19 @@ fn bridge(config: &Config, names: &[String; 2]) -> Finding {
     }
 }
 
+/// Now, and after each start of the machine.
+const PASS_ON: &str = "echo net.ipv4.ip_forward=1 > /etc/sysctl.d/90-shorthaul.conf && sysctl --system";
+
 /// How packets would come to the gateway, and what does not go together with that.
 fn way(config: &Config) -> Vec<Finding> {
     // An interface that is not there is complained of by itself.
     let present = interfaces().unwrap_or_default();
     let is_there = |name: &String| present.iter().any(|(known, _)| known == name);
-    if config.access.is_empty() || !config.access.iter().all(is_there) {
+    if config.access.is_empty() {
+        let seen = "without a configuration it is not known: NAT and the firewall were not looked at";
+        return vec![note("way", seen, "shorthaul doctor --config FILE")];
+    }
+    if !config.access.iter().all(is_there) {
         return Vec::new();
     }
     match choose(config, false) {
@@ -146,13 +147,29 @@ fn administration() -> Finding {
     }
 }
 
-fn forwarding(key: &'static str, what: &'static str) -> Finding {
+fn forwarding_v4() -> Finding {
+    let (key, what) = ("net.ipv4.ip_forward", "forwarding IPv4");
     match sysctl(key).as_deref() {
         Some("1") => well(what, format!("{key} = 1")),
         None => note(what, "this kernel does not have it", ""),
-        Some(value) => {
-            wrong(what, format!("{key} = {value}: packets are not passed on"), format!("sysctl -w {key}=1"))
-        }
+        Some(value) => wrong(what, format!("{key} = {value}: packets are not passed on"), PASS_ON),
+    }
+}
+
+/// Where IPv6 is not routed, nothing is wrong without it.
+fn forwarding_v6() -> Finding {
+    let (key, what) = ("net.ipv6.conf.all.forwarding", "forwarding IPv6");
+    match sysctl(key).as_deref() {
+        Some("1") => well(what, format!("{key} = 1")),
+        None => note(what, "this kernel does not have it", ""),
+        Some(value) => note(
+            what,
+            format!(
+                "{key} = {value}: IPv6 is not passed on. If it is routed here, set it to 1; an interface whose default route comes by router \
+                 advertisements needs accept_ra = 2 first"
+            ),
+            "",
+        ),
     }
 }
 
@@ -387,7 +404,7 @@ fn run_dir(config: &Config) -> Finding {
         _ => note(
             "run_dir",
             format!("{dir} is on a disk: what flows hold would be written there"),
-            "mount -t tmpfs tmpfs /run",
+            &format!("mkdir -p {dir} && mount -t tmpfs -o mode=0700 tmpfs {dir}"),
         ),
     }
 }

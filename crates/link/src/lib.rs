@@ -80,6 +80,7 @@ mod spec_parts;
 mod stats;
 mod trace;
 mod validate;
+mod words;
 
 pub use cell::{Cell, CellConfig, CellUser, Departure, Scheduler};
 #[cfg(feature = "serde")]

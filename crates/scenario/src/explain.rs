@@ -1,7 +1,7 @@
 //! A study in words: what would be run.
 use crate::{Flow, Node, NodeIndex, Point, Role, Scenario, Study, Workload};
 use serde_json::{Value, json};
-use shorthaul_types::format_duration;
+use shorthaul_types::{Seed, format_duration};
 use std::fmt::Write as _;
 
 impl Study {
@@ -78,7 +78,12 @@ impl Scenario {
             "duration_s": self.duration.as_secs_f64(),
             "warm_up_s": self.warm_up.as_secs_f64(),
             "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
-            "links": self.links.iter().map(|link| json!({ "name": link.name, "mtu": link.mtu })).collect::<Vec<_>>(),
+            "links": self.links.iter().map(|link| {
+                let directions = link.directions(&self.nodes).map(|(name, direction)| {
+                    (name, json!(link.config(direction, Seed(1)).to_string()))
+                });
+                json!({ "name": link.name, "mtu": link.mtu, "directions": serde_json::Map::from_iter(directions) })
+            }).collect::<Vec<_>>(),
             "flows": self.flows.iter().map(flow).collect::<Vec<_>>(),
             "metrics": metrics.collect::<Vec<_>>(),
         })
@@ -94,7 +99,7 @@ impl Scenario {
                 Role::Host(scheme) => writeln!(out, "  {}: host, {}", node.name, scheme.profile.name)?,
                 Role::Relay(relay) => writeln!(
                     out,
-                    "  {}: relay, {}, {} a session, service time {:?} for {}",
+                    "  {}: relay, {}, {} a session, service time {} for {}",
                     node.name, relay.scheme.profile.name, relay.buffer, relay.service_time, relay.packet
                 )?,
                 Role::Gateway(gateway) => writeln!(
@@ -122,6 +127,9 @@ impl Scenario {
         writeln!(out, "\nLinks:")?;
         for link in &self.links {
             writeln!(out, "  {}, MTU {}", link.name, link.mtu)?;
+            for (name, direction) in link.directions(&self.nodes) {
+                writeln!(out, "    {name}: {}", link.config(direction, Seed(1)))?;
+            }
         }
         writeln!(out, "\nFlows:")?;
         for flow in self.flows.iter().take(20) {

@@ -245,6 +245,12 @@ pub struct LinkDescription {
 }
 
 impl LinkDescription {
+    /// Both directions, and what they are called: `a to b`.
+    pub(crate) fn directions(&self, nodes: &[Node]) -> [(String, Direction); 2] {
+        let [first, second] = self.between.map(|index| nodes[index.0].name.as_str());
+        [(format!("{first} to {second}"), Direction::Up), (format!("{second} to {first}"), Direction::Down)]
+    }
+
     /// What the link is like in one direction, in a run with `seed`.
     ///
     /// The seed of a link depends on the run and on its name alone: two schemes that are run with the same

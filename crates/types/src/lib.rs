@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod address;
 mod buffer_times;
 mod deadline;
 mod flow;
@@ -20,6 +21,7 @@ mod seq;
 mod time;
 mod units;
 
+pub use address::parse_socket_address;
 pub use buffer_times::{BufferTimes, BufferWatch, Level, binding_leg, lost_by_legs};
 pub use deadline::Deadline;
 pub use flow::{FlowKey, PortId};

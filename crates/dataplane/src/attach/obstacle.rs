@@ -4,8 +4,12 @@ use crate::Config;
 use serde_json::Value;
 use shorthaul_os::Netlink;
 use shorthaul_os::netlink::{Action, Family};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Is there where the kernel tracks connections, without which it translates no addresses.
+const CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
 /// The kernel's own table.
 const LOCAL: u32 = 255;
 
@@ -28,8 +32,14 @@ pub(crate) fn obstacles(config: &Config) -> Vec<String> {
                 config.name
             ));
         }
-    } else if legacy() {
-        found.push("there may be rules of iptables, which cannot be seen here: MASQUERADE, SNAT, or a policy of DROP in FORWARD keep new connections from working".into());
+    } else if Path::new(CONNECTIONS).exists() {
+        found.push(
+            "the firewall cannot be seen (`nft` is missing, or may not list it): it may translate source addresses, or drop what it forwards"
+                .into(),
+        );
+    }
+    if legacy() {
+        found.push("there may be rules of the older iptables, which cannot be seen here: MASQUERADE, SNAT, or a policy of DROP in FORWARD keep new connections from working".into());
     }
     found.extend(earlier_rule(config));
     found
@@ -58,10 +68,12 @@ fn look(ruleset: &Value) -> (bool, bool) {
     (translates, drops)
 }
 
-/// Whether there are tables of the older iptables.
+/// Whether there are tables of the older iptables, or this process may not know.
 pub(super) fn legacy() -> bool {
-    let names = std::fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
-    names.lines().any(|name| matches!(name, "nat" | "filter"))
+    match std::fs::read_to_string("/proc/net/ip_tables_names") {
+        Ok(names) => names.lines().any(|name| matches!(name, "nat" | "filter")),
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
 }
 
 /// A rule that is asked before ours, and may answer.
