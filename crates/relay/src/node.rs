@@ -419,6 +419,9 @@ impl Node {
         for thread in threads {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the node panicked")))?;
         }
+        if let Some(access) = &self.shared.access {
+            access.end();
+        }
         Ok(())
     }
 }

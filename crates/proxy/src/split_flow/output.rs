@@ -6,7 +6,8 @@ use core::num::NonZeroU16;
 use shorthaul_tcp::Outgoing;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
-    Packet, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch,
+    IpHeader, Packet, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps,
+    TxBatch,
 };
 
 impl SplitFlow {
@@ -90,7 +91,16 @@ impl SplitFlow {
         let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
         let ect = if self.agreed.ecn && !payload.is_empty() && !outgoing.retransmission { 2 } else { 0 };
         self.on_ack_sent(now, side, &header, true);
-        self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect)
+        let seq = header.seq.0;
+        let (port, mut packet) = self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect);
+        if let IpHeader::V4(ip) = &mut packet.ip
+            && !ip.dont_fragment
+        {
+            // Routers may fragment it: of two with one identification the pieces would be mixed (RFC 4963, RFC 6864 §4.2). Each piece of a super-segment has
+            // the next number, so they count segments.
+            ip.id = (seq / mss.max(1)) as u16;
+        }
+        (port, packet)
     }
 
     pub(super) fn reset_toward(&self, side: Side) -> (PortId, Packet) {

@@ -5,8 +5,8 @@ use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, LegInfo, Policy};
 use shorthaul_testkit::packets::ip;
 use shorthaul_types::{FlowKey, SeqNum};
 use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
-    Timestamps, Transport, TxBatch,
+    IcmpError, IcmpErrorKind, IpHeader, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions,
+    TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -442,4 +442,30 @@ fn an_urgent_mark_is_at_the_same_place_in_every_segment_that_tells_of_it() {
         }
     }
     assert!(told > 20, "{told}");
+}
+
+/// Where routers may fragment, no two segments have the same identification (RFC 6864 §4.2).
+#[test]
+fn what_may_be_fragmented_has_an_identification_of_its_own() {
+    let mut world = World::open(false);
+    let mut ids = BTreeMap::new();
+    for number in 0..8 {
+        let (seq, ack) = (SeqNum(1 + number * MSS), SeqNum(1));
+        let header = TcpHeader { seq, ack, flags: ACK.flags, window: ACK.window, ..TcpHeader::default() };
+        let ends = [CLIENT, SERVER].map(SocketAddr::from);
+        let mut packet = segment(ends, false, ISN, header, &vec![7; MSS as usize]);
+        let IpHeader::V4(ip) = &mut packet.ip else { panic!("it is IPv4") };
+        (ip.dont_fragment, ip.id) = (false, 7);
+        for (port, packet) in world.subject.takes(false, packet) {
+            let (IpHeader::V4(ip), Some(segment)) = (packet.ip, packet.as_tcp()) else { continue };
+            if port == Gateway::ACCESS && !segment.payload.is_empty() {
+                let pieces = segment.payload.len().div_ceil(MSS as usize) as u16;
+                for piece in 0..pieces {
+                    let of = segment.header.seq.0 + u32::from(piece) * MSS;
+                    assert_eq!(*ids.entry(ip.id.wrapping_add(piece)).or_insert(of), of, "{} twice", ip.id);
+                }
+            }
+        }
+    }
+    assert_eq!(ids.len(), 8);
 }

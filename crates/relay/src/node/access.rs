@@ -9,19 +9,25 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lines that may wait for the disk; of more, how many were lost is said.
 const WAITING: usize = 4096;
+/// How long whoever ends waits for what is not written yet.
+const AT_THE_END: Duration = Duration::from_secs(5);
 
 /// Writes lines, in a thread that may wait for the disk.
 #[derive(Debug)]
 pub(super) struct AccessLog {
     send: SyncSender<Said>,
     lost: AtomicU64,
+    /// The file has been moved away.
+    is_moved: Arc<AtomicBool>,
+    /// Says nothing, but hangs up when all is written.
+    ended: Mutex<Receiver<()>>,
     /// Until it is started.
     writing: Mutex<Option<Writing>>,
 }
@@ -29,8 +35,10 @@ pub(super) struct AccessLog {
 #[derive(Debug)]
 enum Said {
     Line(Vec<u8>),
-    /// The file has been moved away.
-    Anew,
+    /// Something has changed.
+    Look,
+    /// Nothing more.
+    End,
 }
 
 /// What there is to say of a session.
@@ -56,7 +64,7 @@ pub(super) struct Entry {
     /// How often the session came by another way.
     #[serde(skip_serializing_if = "is_zero")]
     moves: u64,
-    /// `finished`, `broken`, `idle`, `gone`, `revoked`, `lost` or `refused`.
+    /// `finished`, `broken`, `idle`, `gone`, `revoked`, `lost`, `stopped` (with the node) or `refused`.
     ended: &'static str,
     /// Who failed, and how (RFC 9209).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,8 +201,18 @@ impl AccessLog {
     pub fn open(path: &Path) -> Result<AccessLog, NodeError> {
         let file = open(path).map_err(|error| NodeError::AccessLog { path: path.into(), error })?;
         let (send, said) = sync_channel(WAITING);
-        let writing = Writing { path: path.into(), file, said, is_failing: false };
-        Ok(AccessLog { send, lost: AtomicU64::new(0), writing: Mutex::new(Some(writing)) })
+        let is_moved = Arc::new(AtomicBool::new(false));
+        let (ends, ended) = sync_channel(0);
+        let writing = Writing {
+            path: path.into(),
+            file,
+            said,
+            is_failing: false,
+            is_moved: Arc::clone(&is_moved),
+            _ends: ends,
+        };
+        let (ended, writing) = (Mutex::new(ended), Mutex::new(Some(writing)));
+        Ok(AccessLog { send, lost: AtomicU64::new(0), is_moved, ended, writing })
     }
 
     /// Begins to write, in a thread that has the privileges of the one that calls this.
@@ -219,7 +237,21 @@ impl AccessLog {
 
     /// Opens the file again: somebody may have moved it away.
     pub fn begin_anew(&self) {
-        let _ = self.send.try_send(Said::Anew);
+        self.is_moved.store(true, Ordering::Relaxed);
+        // Where many lines wait, the next of them has it looked at.
+        let _ = self.send.try_send(Said::Look);
+    }
+
+    /// Waits until all is written, but not for long.
+    pub fn end(&self) {
+        let is_started = self.writing.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        // With lines waiting and a disk that takes none there is no room, and nothing to wait for.
+        if is_started && self.send.try_send(Said::End).is_ok() {
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if ended.recv_timeout(AT_THE_END) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!("the last lines of the access log are not written yet, and lost");
+            }
+        }
     }
 }
 
@@ -230,15 +262,24 @@ struct Writing {
     file: File,
     said: Receiver<Said>,
     is_failing: bool,
+    is_moved: Arc<AtomicBool>,
+    _ends: SyncSender<()>,
 }
 
 impl Writing {
     fn run(mut self) {
         while let Ok(said) = self.said.recv() {
-            let done = match said {
-                Said::Line(line) => self.file.write_all(&line),
-                Said::Anew => open(&self.path).map(|file| self.file = file),
+            let opened = match self.is_moved.swap(false, Ordering::Relaxed) {
+                true => open(&self.path).map(|file| self.file = file),
+                false => Ok(()),
             };
+            let done = opened.and_then(|()| match &said {
+                Said::Line(line) => self.file.write_all(line),
+                Said::Look | Said::End => Ok(()),
+            });
+            if matches!(said, Said::End) {
+                return;
+            }
             if let Err(error) = &done
                 && !self.is_failing
             {

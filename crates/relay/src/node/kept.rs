@@ -384,6 +384,17 @@ enum Next {
     HandOver(Option<Leg>),
 }
 
+/// Where the node stops before it has ended, that is said.
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.on_end("stopped", self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            entry.on_waits(self.waits.times());
+            self.shared.write_access(entry);
+        }
+    }
+}
+
 impl Session<'_> {
     /// To its end; it begins by a way, or waits for one.
     async fn run(mut self, way: Option<(Leg, Vec<u8>)>, arriving: Receiver<Arrival>) {

@@ -16,7 +16,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -96,28 +96,58 @@ enum End {
     Outlived(Outlived),
 }
 
+/// What is to be said of a session in the access log. It is said once, at the latest when the node stops.
+struct Unsaid<'a> {
+    shared: &'a Shared,
+    entry: Mutex<Option<Box<Entry>>>,
+    of_session: [AtomicU64; 2],
+    waits: Waits,
+}
+
+impl<'a> Unsaid<'a> {
+    fn new(shared: &'a Shared, entry: Option<Box<Entry>>) -> Self {
+        let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+        Unsaid { shared, entry: Mutex::new(entry), of_session, waits: Waits::default() }
+    }
+
+    fn entry(&self) -> MutexGuard<'_, Option<Box<Entry>>> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has ended so.
+    fn end(&self, ended: &'static str) {
+        if let Some(mut entry) = self.entry().take() {
+            entry.on_end(ended, self.of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            entry.on_waits(self.waits.times());
+            self.shared.write_access(entry);
+        }
+    }
+
+    /// It could not be.
+    fn refuse(&self, refusal: &Refusal) {
+        if let Some(mut entry) = self.entry().take() {
+            entry.on_refused(refusal);
+            self.shared.write_access(entry);
+        }
+    }
+}
+
+impl Drop for Unsaid<'_> {
+    fn drop(&mut self) {
+        self.end("stopped");
+    }
+}
+
 /// Moves bytes until both directions have ended.
 pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
     let Reached { opened, near, far, told, next, forwarding } = *reached;
     let Near { leg: near, early, status, entry } = near;
     let mut first = Some(Box::new(First { told, early }));
-    let entry = Mutex::new(entry);
-    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
-    let waits = Waits::default();
     // Whatever becomes of it from here on.
-    let written = |ended: &'static str| {
-        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            entry.on_end(ended, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
-            entry.on_waits(waits.times());
-            shared.write_access(entry);
-        }
-    };
-    let told_of = |refusal: &Refusal| {
-        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            entry.on_refused(refusal);
-            shared.write_access(entry);
-        }
-    };
+    let unsaid = Unsaid::new(shared, entry);
+    let Unsaid { of_session, waits, .. } = &unsaid;
+    let written = |ended: &'static str| unsaid.end(ended);
+    let told_of = |refusal: &Refusal| unsaid.refuse(refusal);
     let sockets = [near.socket().clone(), far.socket().clone()];
     let (mut near_in, mut near_out) = near.into_halves();
     let (mut far_in, mut far_out) = far.into_halves();
@@ -128,7 +158,7 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
         status: &shared.status,
         spool: Some(&shared.spool),
         progress: None,
-        waits: Some((&waits, way)),
+        waits: Some((waits, way)),
     };
     let meters = [meter(&shared.counters.up, Way::Up), meter(&shared.counters.down, Way::Down)];
     let answered = AtomicBool::new(false);
@@ -180,7 +210,7 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
                 return Err(End::Broken);
             }
             shared.counters.opened.fetch_add(1, Ordering::Relaxed);
-            if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(entry) = &mut *unsaid.entry() {
                 entry.on_answer();
             }
             let passed = direction(&mut far_in, &mut near_out, forwarding, &meters[1]).await;
@@ -293,18 +323,13 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     });
     shared.counters.opened.fetch_add(1, Ordering::Relaxed);
     let sockets = [near.clone(), far.clone()];
-    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
-    let waits = Waits::default();
+    let unsaid = Unsaid::new(&shared, entry);
     let mut outlived = None;
     let way = (relay.forwarding, header);
-    let passing = both_ways(&shared, &opened.grant, [near, far], way, (&of_session, &waits), &mut outlived);
+    let counted = (&unsaid.of_session, &unsaid.waits);
+    let passing = both_ways(&shared, &opened.grant, [near, far], way, counted, &mut outlived);
     let ended = Box::pin(passing).await;
-    if let Some(mut entry) = entry {
-        let how = outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name);
-        entry.on_end(how, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
-        entry.on_waits(waits.times());
-        shared.write_access(entry);
-    }
+    unsaid.end(outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name));
     match ended {
         Ok(()) => {
             shared.counters.finished.fetch_add(1, Ordering::Relaxed);

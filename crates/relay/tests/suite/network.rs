@@ -634,6 +634,40 @@ fn a_slow_reader_fills_the_buffer_and_a_slow_source_leaves_it_empty() {
     }
 }
 
+/// Waits until there are so many lines in an access log.
+fn lines(file: &std::path::Path, count: usize) -> Vec<serde_json::Value> {
+    let since = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.lines().count() >= count && text.ends_with('\n') {
+            return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "{text}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_is_open_when_a_node_stops_is_in_its_access_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access");
+    let place = Place::with(1, Protection::Plain, |config| {
+        (config.access_log, config.drain) = (Some(file.clone()), Duration::ZERO);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    // One that can move, and one that cannot.
+    let ends =
+        [place.forward(target, SetUp::Parallel), place.ask(&format!("CONNECT {target} HTTP/1.1\r\n\r\n"))];
+    let fars = [0; 2].map(|_| server.accept().unwrap().0);
+    fars.iter().for_each(|mut far| far.write_all(&[7; 1000]).unwrap());
+    ends.iter().for_each(|mut end| end.read_exact(&mut [0; 1000]).unwrap());
+    place.nodes[0].stop();
+    for line in lines(&file, 2) {
+        assert_eq!((&line["ended"], &line["bytes_down"]), (&"stopped".into(), &1000.into()), "{line}");
+    }
+}
+
 #[test]
 fn every_session_has_a_line_in_the_access_log() {
     let file = std::env::temp_dir().join(format!("shorthaul-access-{}", std::process::id()));
@@ -641,17 +675,6 @@ fn every_session_has_a_line_in_the_access_log() {
     let place = Place::with(1, Protection::Plain, |config| config.access_log = Some(file.clone()));
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = server.local_addr().unwrap();
-    let lines = |file: &std::path::Path, count: usize| -> Vec<serde_json::Value> {
-        let since = Instant::now();
-        loop {
-            let text = std::fs::read_to_string(file).unwrap_or_default();
-            if text.lines().count() >= count {
-                return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            }
-            assert!(since.elapsed() < Duration::from_secs(60), "{text}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    };
     let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
     let near = place.ask(&head);
     let client = near.local_addr().unwrap().to_string();
