@@ -17,6 +17,7 @@ pub struct Memory {
     /// Of each direction of a flow at most: at least 16 KiB. What a flow's path does not need it does not get. Without: 32 MiB, or all if that is
     /// less.
     #[serde(deserialize_with = "per_flow", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["4 MiB"]))]
     pub per_flow: Option<Bytes>,
     /// In all: at least 64 KiB.
     pub total: Bytes,

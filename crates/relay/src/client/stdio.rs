@@ -2,11 +2,13 @@ use super::{Client, Early, OpenError, Session, moving};
 use crate::pump::Broken;
 use crate::resume::{Application, Moved};
 use crate::route::Endpoint;
-use std::io::{self, Read as _};
-use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::future::poll_fn;
+use std::io::{self, Read as _, Write as _};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf, Stdout};
+use std::thread::JoinHandle;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// What is read at once.
@@ -73,13 +75,108 @@ struct Stdio {
     piece: Vec<u8>,
     given: usize,
     is_over: bool,
-    /// Writes in another thread: whoever reads it may rest for long, and who is at the other end is to be answered meanwhile.
-    output: Mutex<Stdout>,
+    output: Output,
 }
 
-impl Stdio {
-    fn output(&self) -> MutexGuard<'_, Stdout> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+/// Standard output, written by a thread of its own: whoever reads it may rest for long, and who is at the other end is to be answered meanwhile. Dropped, it waits
+/// until all is written.
+struct Output {
+    pieces: Option<Sender<Vec<u8>>>,
+    waiting: Arc<Mutex<Waiting>>,
+    writing: Option<JoinHandle<()>>,
+}
+
+/// What is not written yet.
+#[derive(Default)]
+struct Waiting {
+    bytes: usize,
+    error: Option<io::Error>,
+    /// Who waits for room.
+    waker: Option<Waker>,
+}
+
+fn locked(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Output {
+    fn new() -> Output {
+        let (pieces, given) = std::sync::mpsc::channel::<Vec<u8>>();
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let theirs = Arc::clone(&waiting);
+        let writing = std::thread::spawn(move || {
+            let mut stdout = io::stdout().lock();
+            for piece in given {
+                let written = stdout.write_all(&piece).and_then(|()| stdout.flush());
+                let mut waiting = locked(&theirs);
+                waiting.bytes -= piece.len();
+                let is_over = written.is_err();
+                waiting.error = written.err();
+                let waker = waiting.waker.take();
+                drop(waiting);
+                waker.into_iter().for_each(Waker::wake);
+                if is_over {
+                    return;
+                }
+            }
+        });
+        Output { pieces: Some(pieces), waiting, writing: Some(writing) }
+    }
+
+    /// Takes some of these bytes, if not too many wait.
+    fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut waiting = locked(&self.waiting);
+        if let Some(error) = waiting.error.take() {
+            return Poll::Ready(Err(error));
+        }
+        if waiting.bytes >= 2 * CHUNK {
+            waiting.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let len = bytes.len().min(CHUNK);
+        waiting.bytes += len;
+        drop(waiting);
+        match self.pieces.as_ref().map(|pieces| pieces.send(bytes[..len].to_vec())) {
+            Some(Ok(())) => Poll::Ready(Ok(len)),
+            _ => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            bytes = &bytes[poll_fn(|cx| self.poll_write(cx, bytes)).await?..];
+        }
+        Ok(())
+    }
+
+    /// Waits until all is written.
+    async fn all_written(&self) -> io::Result<()> {
+        poll_fn(|cx| {
+            let mut waiting = locked(&self.waiting);
+            match waiting.error.take() {
+                Some(error) => Poll::Ready(Err(error)),
+                None if waiting.bytes == 0 => Poll::Ready(Ok(())),
+                None => {
+                    waiting.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether all is written.
+    fn has_all(&self) -> io::Result<bool> {
+        let mut waiting = locked(&self.waiting);
+        waiting.error.take().map_or(Ok(waiting.bytes == 0), Err)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.pieces = None;
+        // A thread that panicked has said so.
+        let _ = self.writing.take().map(JoinHandle::join);
     }
 }
 
@@ -99,10 +196,7 @@ impl Application for Stdio {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut output = self.output();
-        // One piece after the other: what waits elsewhere holds the other end back.
-        ready!(Pin::new(&mut *output).poll_flush(cx))?;
-        Pin::new(&mut *output).poll_write(cx, bytes)
+        self.output.poll_write(cx, bytes)
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -110,11 +204,7 @@ impl Application for Stdio {
     }
 
     fn has_all(&self) -> io::Result<bool> {
-        let mut cx = Context::from_waker(Waker::noop());
-        match Pin::new(&mut *self.output()).poll_flush(&mut cx) {
-            Poll::Ready(flushed) => flushed.map(|()| true),
-            Poll::Pending => Ok(false),
-        }
+        self.output.has_all()
     }
 
     // Whoever it speaks with has said all: nobody waits for more of the input.
@@ -129,7 +219,7 @@ async fn talk(
     mut is_over: bool,
 ) -> io::Result<()> {
     if let Some(moving) = session.moving {
-        let output = Mutex::new(tokio::io::stdout());
+        let output = Output::new();
         let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over, output };
         let way = (session.leg, session.rest);
         return moving.carry(&mut app, moving::never, way, &session.tally).await.map_err(
@@ -156,17 +246,15 @@ async fn talk(
         sink.shutdown().await
     };
     let back = async {
-        let mut stdout = tokio::io::stdout();
+        let stdout = Output::new();
         stdout.write_all(&session.rest).await?;
-        stdout.flush().await?;
         let mut chunk = vec![0; CHUNK];
         loop {
             match source.read(&mut chunk).await? {
-                0 => return Ok::<(), io::Error>(()),
+                0 => return stdout.all_written().await,
                 len => {
                     progress.moved(Moved::Received, len);
                     stdout.write_all(&chunk[..len]).await?;
-                    stdout.flush().await?;
                 }
             }
         }

@@ -268,7 +268,8 @@ pub(super) fn silences_beside(
             format!("{} instead of {}", seconds(own), seconds(direct)),
             own <= direct,
         );
-        if let Some((held, wide)) = time(aggregates, &format!("{case}-held")).zip(time(records, "wide-held")) {
+        if let Some((held, wide)) = time(aggregates, &format!("{case}-held")).zip(time(records, "wide-held"))
+        {
             finding = finding.because(format!(
                 "where the link layer holds acknowledgments it is {}, and directly {} (cases `held`)",
                 seconds(held),
