@@ -161,8 +161,13 @@ impl SharedWindow {
         }
     }
 
-    /// Whether it is found: the queue of the link does not grow with it any more.
+    /// Whether it is found. Of a fixed one nobody knows whether it is right.
     pub fn is_found(&self) -> bool {
+        matches!(&self.clamp, Size::Auto(auto) if !auto.is_starting())
+    }
+
+    /// Whether the queue of the link does not grow with it any more.
+    pub fn is_steady(&self) -> bool {
         match &self.clamp {
             Size::Fixed { growing, .. } => *growing == 0,
             Size::Auto(auto) => !auto.is_starting(),

@@ -543,11 +543,13 @@ mod tests {
                 .series(Series::Delivered, "file", &delivered)
                 .series(Series::Delivered, "other", &beside)
         };
-        let of = |aggregate: f64, held: f64, direct_wait: f64, other: f64| {
-            let aggregates = [case("aggregate", aggregate, 9.0, 0.0), case("aggregate-held", held, 1.0, 0.0)];
+        let of = |aggregate: f64, wide: f64, direct_wait: f64, other: f64| {
+            let aggregates =
+                [case("aggregate", aggregate, 9.0, 0.0), case("aggregate-held", 120.0, 1.0, 0.0)];
             let beside = [
                 case("direct", 107.0, direct_wait, 0.0),
                 case("direct-held", 107.0, 1.0, 0.0),
+                case("wide-held", wide, 1.0, 0.0),
                 case("two-aggregate", 110.0, 9.0, other),
             ];
             found(|records| silences_beside(records, &aggregates, &undisturbed()), &beside)
@@ -555,7 +557,7 @@ mod tests {
         assert!(holds(&of(105.0, 105.0, 1.0, 0.0), "outages"));
         let late = of(131.0, 105.0, 1.0, 1e3);
         assert!(!holds(&late, "400 kB take") && late[0].cause.is_some(), "{late:#?}");
-        assert_eq!(of(131.0, 120.0, 1.0, 0.0)[0].cause, None, "losses are not why");
+        assert_eq!(of(131.0, 120.0, 1.0, 0.0)[0].cause, None, "a short window is not why");
         assert!(!holds(&late, "two downloads"), "the other one went on");
         assert!(!holds(&of(105.0, 105.0, 9.0, 0.0), "directly: runs"));
     }

@@ -56,7 +56,7 @@ impl Aggregate {
         let at_tail = self.is_at_tail();
         // While the queue of the link still grows with the window, round trips were all shorter than the next one, and nothing is asked.
         let may_ask =
-            self.stall.is_none() && self.window.is_found() && !(at_tail && self.tail_probe.is_unanswered);
+            self.stall.is_none() && self.window.is_steady() && !(at_tail && self.tail_probe.is_unanswered);
         // A connection with a single segment may have to wait for its peer's timer.
         let singles = u64::from(self.mss) * self.parts.active().max(1) as u64;
         let delayed = if self.in_flight <= singles { WORST_DELAYED_ACK } else { Duration::ZERO };
