@@ -387,26 +387,29 @@ enum Next {
 /// Where the node stops before it has ended, that is said.
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        if let Some(mut entry) = self.entry.take() {
-            entry.on_end("stopped", self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
-            entry.on_waits(self.waits.times());
-            self.shared.write_access(entry);
-        }
+        self.write_access("stopped");
     }
 }
 
 impl Session<'_> {
+    /// Writes its line of the access log, once.
+    fn write_access(&mut self, ended: &'static str) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.on_end(ended, self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            entry.on_waits(self.waits.times());
+            self.shared.write_access(entry);
+        }
+    }
+
     /// To its end; it begins by a way, or waits for one.
     async fn run(mut self, way: Option<(Leg, Vec<u8>)>, arriving: Receiver<Arrival>) {
         let ended = self.go_on(way, arriving).await;
-        let bytes = self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
-        let shared = self.shared;
-        if let Some(mut entry) = self.entry.take().filter(|_| ended != Ended::HandedOver) {
-            entry.on_end(ended.name(), bytes);
-            entry.on_waits(self.waits.times());
-            shared.write_access(entry);
+        match ended {
+            // It is the other process's to tell.
+            Ended::HandedOver => self.entry = None,
+            ended => self.write_access(ended.name()),
         }
-        let counters = &shared.counters;
+        let counters = &self.shared.counters;
         let counter = match ended {
             Ended::Finished => {
                 let _ = self.target.end_well();

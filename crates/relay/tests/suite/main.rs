@@ -1,5 +1,6 @@
 //! Relays on sockets of this host, and on emulated networks.
 
+mod access_log;
 mod attackers;
 mod authority;
 mod clients;
