@@ -464,10 +464,15 @@ fn relays_carry_on_what_a_scenario_sends_through_them() {
             5,
             "one for each response"
         );
-        // Three round trips of 40 ms more to set up and end by way of the relay that stands beside, at the least.
-        let times: Vec<f64> = [0, 1, 5]
-            .map(|flow: usize| run["outcome"]["flows"][flow]["transfers"][0].as_f64().unwrap())
-            .to_vec();
-        assert!(times[1] > times[2] + 0.08, "{}: {times:?}", run["engine"]);
+        // Its bytes leave for the relay that stands beside and come back, once each: no other flow's are on that link.
+        for name in ["near>beside", "beside>near"] {
+            let links = run["outcome"]["links"].as_array().unwrap();
+            let link = links.iter().find(|link| link["name"] == name).unwrap();
+            let carried = link["delivered_bytes"].as_u64().unwrap();
+            assert!((300_000..600_000).contains(&carried), "{} {name}: {carried}", run["engine"]);
+        }
+        // It forwards when complete: twice 120 ms to serialize and four delays, whoever else is there or late.
+        let up = run["outcome"]["flows"][1]["transfers"][0].as_f64().unwrap();
+        assert!(up > 0.29, "{}: {up}", run["engine"]);
     }
 }
