@@ -3,6 +3,9 @@
 //! Its folder holds `authority.key`, which never leaves it, `authority.pem`, and `issued`, a line for each credential. A
 //! credential is one file: a private key, a certificate, and the authorities that its holder believes. Those of clients are
 //! good for clients only (RFC 5280 §4.2.1.12), so that no client is a node. While authorities change, two are valid at once.
+//!
+//! Key and certificates are two files that belong together, and a machine may stop between them: both are written beside (`.new`), and the
+//! certificates are what counts. A new key takes its place when its certificate is there, at the latest when the folder is opened next.
 use crate::account::is_reserved;
 use crate::secret::{SecretError, make};
 use data_encoding::HEXLOWER;
@@ -12,6 +15,7 @@ use rcgen::{
 };
 use ring::rand::SecureRandom as _;
 use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -22,6 +26,12 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// How long an authority is good.
 const AUTHORITY_DAYS: i64 = 3650;
+/// The files of a folder.
+const KEY: &str = "authority.key";
+const NEW_KEY: &str = "authority.key.new";
+const OLD_KEY: &str = "authority.key.old";
+const CERTIFICATES: &str = "authority.pem";
+const NEW_CERTIFICATES: &str = "authority.pem.new";
 /// How far the clocks of two hosts may be apart.
 const CLOCKS: Duration = Duration::HOUR;
 
@@ -112,21 +122,53 @@ fn random<const N: usize>() -> Result<[u8; N], SecretError> {
     Ok(bytes)
 }
 
-fn write(path: &Path, text: &str, mode: u32, anew: bool) -> Result<(), SecretError> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(mode);
-    // A key that is in use already is never written over.
-    if anew {
-        options.create_new(true)
-    } else {
-        options.create(true).truncate(true)
-    };
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+/// Writes a file, which is on the disk then.
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), SecretError> {
+    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| SecretError::Write { path: path.into(), error })
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), SecretError> {
+    std::fs::rename(from, to).map_err(|error| SecretError::Write { path: to.into(), error })
+}
+
+/// An authority's key, as its file has it: the generation that its name ends with, then the key.
+fn key_of(text: &str) -> Result<(&str, KeyPair), String> {
+    let (first, key) = text.split_once('\n').unwrap_or((text, ""));
+    let generation = first.strip_prefix("# ").ok_or("it is no key of an authority")?;
+    Ok((generation, KeyPair::from_pem(key).map_err(|error| error.to_string())?))
+}
+
+/// Whether the first of these certificates is of that key.
+fn is_of(pem: &str, key: &KeyPair) -> bool {
+    let Ok(first) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
+    let read = X509Certificate::from_der(&first);
+    read.is_ok_and(|(_, read)| read.public_key().subject_public_key.data.as_ref() == key.public_key_raw())
 }
 
 fn read(path: &Path) -> Result<String, SecretError> {
     std::fs::read_to_string(path).map_err(|error| SecretError::Read { path: path.into(), error })
+}
+
+/// Puts a new key in its place, if it is that of the certificates: what was left to do when the machine stopped.
+fn complete(folder: &Path) -> Result<(), SecretError> {
+    let (key, new) = (folder.join(KEY), folder.join(NEW_KEY));
+    if !new.exists() {
+        return Ok(());
+    }
+    let (text, pem) = (read(&new)?, read(&folder.join(CERTIFICATES)).unwrap_or_default());
+    if !key_of(&text).is_ok_and(|(_, key)| is_of(&pem, &key)) {
+        // It never came so far, and is written over by the next one.
+        return Ok(());
+    }
+    if key.exists() {
+        rename(&key, &folder.join(OLD_KEY))?;
+    }
+    rename(&new, &key)?;
+    // That it is named so has to be on the disk, too.
+    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| SecretError::Write { path: folder.into(), error })
 }
 
 impl Authority {
@@ -137,6 +179,12 @@ impl Authority {
     pub fn create(folder: &Path) -> Result<Authority, SecretError> {
         let wrong = |error: io::Error| SecretError::Write { path: folder.into(), error };
         std::fs::create_dir_all(folder).map_err(wrong)?;
+        complete(folder)?;
+        let path = folder.join(KEY);
+        if path.exists() {
+            // A key that is in use already is never written over.
+            return Err(SecretError::Write { path, error: io::ErrorKind::AlreadyExists.into() });
+        }
         Authority::begin(folder, None)
     }
 
@@ -156,13 +204,10 @@ impl Authority {
             let cross = params.signed_by(&key, &issuer).map_err(make)?.pem();
             pem = format!("{pem}{}\n{cross}", old.trim());
         }
-        write(
-            &folder.join("authority.key"),
-            &(format!("# {generation}\n") + &key.serialize_pem()),
-            0o600,
-            true,
-        )?;
-        write(&folder.join("authority.pem"), &pem, 0o644, false)?;
+        write(&folder.join(NEW_KEY), &(format!("# {generation}\n") + &key.serialize_pem()), 0o600)?;
+        write(&folder.join(NEW_CERTIFICATES), &pem, 0o644)?;
+        rename(&folder.join(NEW_CERTIFICATES), &folder.join(CERTIFICATES))?;
+        complete(folder)?;
         Ok(Authority { folder: folder.into(), params, key, pem })
     }
 
@@ -171,13 +216,16 @@ impl Authority {
     /// # Errors
     /// There is none.
     pub fn open(folder: &Path) -> Result<Authority, SecretError> {
-        let path = folder.join("authority.key");
-        let (text, pem) = (read(&path)?, read(&folder.join("authority.pem"))?);
+        complete(folder)?;
+        let path = folder.join(KEY);
+        let (text, pem) = (read(&path)?, read(&folder.join(CERTIFICATES))?);
         let wrong = |reason: String| SecretError::Certificate { path: path.clone(), reason };
-        let generation = text.lines().next().and_then(|line| line.strip_prefix("# "));
-        let generation = generation.ok_or_else(|| wrong("it is no key of an authority".into()))?;
-        let key = text.split_once('\n').map_or("", |(_, key)| key);
-        let key = KeyPair::from_pem(key).map_err(|error| wrong(error.to_string()))?;
+        let (generation, key) = key_of(&text).map_err(wrong)?;
+        if !is_of(&pem, &key) {
+            return Err(wrong(format!(
+                "it is not the key of the first certificate in {CERTIFICATES}, which belongs beside it"
+            )));
+        }
         Ok(Authority { folder: folder.into(), params: params(generation)?, key, pem })
     }
 
@@ -187,8 +235,6 @@ impl Authority {
     /// # Errors
     /// Nothing can be written.
     pub fn rotate(self) -> Result<Authority, SecretError> {
-        let (key, old) = (self.folder.join("authority.key"), self.folder.join("authority.key.old"));
-        std::fs::rename(&key, &old).map_err(|error| SecretError::Write { path: key, error })?;
         Authority::begin(&self.folder, Some(&self))
     }
 
@@ -238,5 +284,98 @@ impl Authority {
     pub fn issued(&self) -> Result<String, SecretError> {
         let path = self.folder.join("issued");
         if path.exists() { read(&path) } else { Ok(String::new()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("shorthaul-{name}-{}", std::process::id()));
+            std::fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+
+        /// Like another one, as it was at that time.
+        fn like(name: &str, other: &Folder) -> Folder {
+            let folder = Folder::new(name);
+            for file in std::fs::read_dir(&other.0).unwrap().map(Result::unwrap) {
+                std::fs::copy(file.path(), folder.0.join(file.file_name())).unwrap();
+            }
+            folder
+        }
+
+        fn text(&self, file: &str) -> Option<String> {
+            std::fs::read_to_string(self.0.join(file)).ok()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_machine_that_stops_while_authorities_change_leaves_one_that_works() {
+        let begun = Folder::new("authority-begun");
+        drop(Authority::create(&begun.0).unwrap());
+        assert!(matches!(Authority::create(&begun.0), Err(SecretError::Write { .. })), "it is in use");
+        let old = begun.text(KEY).unwrap();
+        let changed = Folder::like("authority-changed", &begun);
+        drop(Authority::open(&changed.0).unwrap().rotate().unwrap());
+        let (new, pem) = (changed.text(KEY).unwrap(), changed.text(CERTIFICATES).unwrap());
+        assert_eq!((changed.text(OLD_KEY), changed.text(NEW_KEY)), (Some(old.clone()), None));
+        assert_ne!(new, old);
+        // Before the certificates are in their place, it is the one of before; and the next try works.
+        let before = Folder::like("authority-before", &begun);
+        std::fs::write(before.0.join(NEW_KEY), &new).unwrap();
+        std::fs::write(before.0.join(NEW_CERTIFICATES), &pem[..pem.len() / 2]).unwrap();
+        drop(Authority::open(&before.0).unwrap());
+        assert_eq!(before.text(KEY), Some(old.clone()));
+        drop(Authority::open(&before.0).unwrap().rotate().unwrap());
+        assert_eq!(before.text(OLD_KEY), Some(old.clone()));
+        // Behind that, it is the new one: with the old key still in its place, or moved away already.
+        for is_moved in [false, true] {
+            let between = Folder::like("authority-between", &begun);
+            std::fs::write(between.0.join(NEW_KEY), &new).unwrap();
+            std::fs::write(between.0.join(CERTIFICATES), &pem).unwrap();
+            if is_moved {
+                std::fs::rename(between.0.join(KEY), between.0.join(OLD_KEY)).unwrap();
+            }
+            drop(Authority::open(&between.0).unwrap());
+            assert_eq!([between.text(KEY), between.text(OLD_KEY)], [Some(new.clone()), Some(old.clone())]);
+            assert_eq!(between.text(NEW_KEY), None);
+        }
+        // One that was never complete is begun again.
+        let first = Folder::new("authority-first");
+        std::fs::write(first.0.join(NEW_KEY), &new).unwrap();
+        drop(Authority::create(&first.0).unwrap());
+        assert!(first.text(KEY).is_some_and(|key| key != new));
+    }
+
+    #[test]
+    fn a_key_beside_the_certificates_of_another_issues_nothing() {
+        let (one, other) = (Folder::new("authority-one"), Folder::new("authority-other"));
+        drop(Authority::create(&one.0).unwrap());
+        drop(Authority::create(&other.0).unwrap());
+        std::fs::copy(other.0.join(CERTIFICATES), one.0.join(CERTIFICATES)).unwrap();
+        let refused = Authority::open(&one.0).unwrap_err().to_string();
+        assert!(refused.contains("authority.key") && refused.contains("authority.pem"), "{refused}");
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_is_nobodys() {
+        assert_eq!(Holder::of(&CertificateDer::from(vec![0x30, 0x03, 1, 2, 3])), None);
+        let key = KeyPair::generate().unwrap();
+        let mut nameless = CertificateParams::new(vec!["paris.example".into()]).unwrap();
+        nameless.distinguished_name = rcgen::DistinguishedName::new();
+        let nameless = nameless.self_signed(&key).unwrap();
+        assert_eq!(Holder::of(nameless.der()), None, "it has no name");
     }
 }

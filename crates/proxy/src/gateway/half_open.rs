@@ -59,29 +59,24 @@ impl Gateway {
     /// Forgets one of the connections that are being opened for the longest time: of the host that has the most of these, so that one host
     /// alone leaves those of others the time that their round trips take. Whether there was one.
     pub(super) fn forget_oldest_half_open(&mut self) -> bool {
-        let mut oldest = ArrayVec::<(usize, IpAddr), OLDEST>::new();
-        let Table { entries, half_open, .. } = &mut self.table;
-        let opening = |&(index, since): &(u32, Time)| {
-            let entry = entries.get(index as usize).and_then(Option::as_ref);
-            entry.filter(|entry| !entry.is_open && entry.since == since)
-        };
-        while half_open.by_age.front().is_some_and(|front| opening(front).is_none()) {
-            half_open.by_age.pop_front();
-        }
+        let mut oldest = ArrayVec::<((u32, Time), IpAddr), OLDEST>::new();
         let hosts = self.config.hosts;
-        let waiting = half_open.by_age.iter().enumerate();
-        let known = waiting.filter_map(|(at, one)| Some((at, hosts.of(opening(one)?.key().src.ip()))));
-        oldest.extend(known.take(OLDEST));
-        let of_host = |host: IpAddr| oldest.iter().filter(|(_, other)| *other == host).count();
-        let mut most = 0;
-        let mut goes = None;
-        for (at, host) in &oldest {
-            let count = of_host(*host);
-            if count > most {
-                (most, goes) = (count, Some(*at));
+        let Table { entries, half_open, .. } = &mut self.table;
+        // Those that are open by now, or gone, are met once.
+        while !oldest.is_full()
+            && let Some((index, since)) = half_open.by_age.pop_front()
+        {
+            let entry = entries.get(index as usize).and_then(Option::as_ref);
+            if let Some(entry) = entry.filter(|entry| !entry.is_open && entry.since == since) {
+                oldest.push(((index, since), hosts.of(entry.key().src.ip())));
             }
         }
-        let Some((index, _)) = goes.and_then(|at| half_open.by_age.remove(at)) else { return false };
+        let of_host = |host: IpAddr| oldest.iter().filter(|(_, other)| *other == host).count();
+        // Of the host with the most, the oldest.
+        let goes = (0..oldest.len()).rev().max_by_key(|at| of_host(oldest[*at].1));
+        let goes = goes.map(|at| oldest.remove(at).0.0);
+        oldest.iter().rev().for_each(|(one, _)| half_open.by_age.push_front(*one));
+        let Some(index) = goes else { return false };
         self.counters.half_open_forgotten += 1;
         match self.table.get(index).map(|entry| &entry.phase) {
             Some(Phase::Whole(_)) => self.step_out_of_whole(self.now, index),

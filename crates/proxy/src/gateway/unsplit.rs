@@ -116,19 +116,21 @@ impl Gateway {
         (turn, credit): (&Turn, u64),
         out: &mut TxBatch,
     ) {
+        let late = self.lateness();
         let Gateway { access, unsplit, counters, .. } = self;
         let Some(known) = unsplit.get_mut(turn.flow).filter(|known| known.serial == turn.serial) else {
             return;
         };
         known.waiting = false;
+        known.begin_turn(now);
         let Some(served) = access.served(known.host).filter(|served| served.host.group == group) else {
             return self.await_turn(now, turn.flow);
         };
         let part = served.host.part_in(now, served.aggregate);
-        let rtt = served.aggregate.srtt().unwrap_or_default();
+        let times = (served.aggregate.srtt().unwrap_or_default(), late);
         let mut sent = 0;
         while sent < credit
-            && let Some(next) = unsplit.pop(now, turn.flow, rtt)
+            && let Some(next) = unsplit.pop(now, turn.flow, times)
         {
             let (packet, size) = match next {
                 Next::Leaves(packet, size) => (packet, size),
@@ -158,6 +160,7 @@ impl Gateway {
             known.pass = advance(known.pass.max(come), sent, tickets);
         }
         known.interactive = known.interactive.saturating_sub(sent);
+        known.end_turn(now);
         if !known.is_empty() {
             self.await_turn(now, turn.flow);
         }

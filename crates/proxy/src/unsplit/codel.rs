@@ -11,6 +11,15 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// reason, too.)
 const PACKET: u64 = 1514;
 
+/// What a packet of a scalable sender may wait before it is marked: a step, as low as where marking begins in RFC 9332 (appendix A.1).
+const STEP: Duration = Duration::from_millis(1);
+
+/// Whether a packet of a scalable sender (RFC 9331) that has waited for `waited` is to be marked, with `left` bytes behind it. Those senders answer the share of
+/// packets that are marked, so each that waited is. What waits for its `turn` is no queue.
+pub(super) fn is_above_step(waited: Duration, left: u64, turn: Duration) -> bool {
+    waited >= STEP + turn && left > PACKET
+}
+
 /// The state of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Codel {

@@ -1,5 +1,5 @@
 use super::FlowId;
-use super::codel::{Codel, TARGET};
+use super::codel::{Codel, TARGET, is_above_step};
 use crate::gateway::Keyed;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -15,6 +15,8 @@ const MOST: usize = 1 << 13;
 const MOST_OF_HOST: u32 = MOST as u32 / 8;
 /// Queues of a host that flows share, at most.
 const SHARED: usize = 8;
+/// The codepoint of scalable senders (RFC 9331 §4.1).
+const ECT_1: u8 = 1;
 /// With those that are shared. Beyond that packets pass as they come.
 const MOST_WITH_SHARED: usize = 2 * MOST;
 /// A flow of which nothing came for this long has no queue any more.
@@ -58,9 +60,25 @@ pub(crate) struct Queue {
     bytes: u64,
     memory: u64,
     codel: Codel,
+    /// When it had its last turn, if that left something; and how long one usually is in coming.
+    left_at: Option<Time>,
+    between_turns: Duration,
 }
 
 impl Queue {
+    /// It has a turn.
+    pub fn begin_turn(&mut self, now: Time) {
+        if let Some(left_at) = self.left_at.take() {
+            let since = now.saturating_since(left_at);
+            self.between_turns = (self.between_turns * 7 + since) / 8;
+        }
+    }
+
+    /// The turn is over.
+    pub fn end_turn(&mut self, now: Time) {
+        self.left_at = (!self.is_empty()).then_some(now);
+    }
+
     /// Whether nothing of it waits.
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
@@ -177,6 +195,8 @@ impl Queues {
             bytes: 0,
             memory: 0,
             codel: Codel::default(),
+            left_at: None,
+            between_turns: Duration::ZERO,
         }) as u32;
         let of_host = self.hosts.entry(host).or_default();
         of_host.count += 1;
@@ -255,13 +275,17 @@ impl Queues {
     }
 
     /// Takes the packet that is next; whether it leaves is said by controlled delay. A flow may have half of a round trip `rtt`
-    /// waiting: nobody else waits in its queue, and whoever answers a loss with less than half of its window keeps its share.
-    pub fn pop(&mut self, now: Time, queue: u32, rtt: Duration) -> Option<Next> {
+    /// waiting: nobody else waits in its queue, and whoever answers a loss with less than half of its window keeps its share. What a scalable sender sends (L4S,
+    /// RFC 9331) is marked long before: of its queue alone, which is what a queue of its own is for in RFC 9332. We are `late` by so much at times.
+    pub fn pop(&mut self, now: Time, queue: u32, (rtt, late): (Duration, Duration)) -> Option<Next> {
         let Held { mut packet, size, came, .. } = self.take_first(queue)?;
         let known = self.queues.get_mut(queue as usize)?;
         known.active_at = now;
         let waited = now.saturating_since(came);
-        if !known.codel.is_too_late(now, waited, known.bytes, TARGET.max(rtt / 2)) {
+        // Turns come as acknowledgments of others do, perhaps in bunches: what waits for one is no queue either.
+        let marks =
+            packet.ip.ecn() == ECT_1 && is_above_step(waited, known.bytes, known.between_turns + late);
+        if !known.codel.is_too_late(now, waited, known.bytes, TARGET.max(rtt / 2)) && !marks {
             return Some(Next::Leaves(packet, size));
         }
         if packet.mark_congestion() {
@@ -357,6 +381,9 @@ mod tests {
         Packet { ip: IpHeader::V4(ip), transport, original: None }
     }
 
+    /// No round trip, and never late.
+    const AT_ONCE: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
+
     fn queues() -> Queues {
         Queues::new(1)
     }
@@ -378,12 +405,10 @@ mod tests {
         }
         assert_eq!(queues.bytes(), 5 * 1200);
         for tos in [0, 4, 8, 12] {
-            let Some(Next::Leaves(packet, 1200)) = queues.pop(Time::ZERO, a, Duration::ZERO) else {
-                panic!()
-            };
+            let Some(Next::Leaves(packet, 1200)) = queues.pop(Time::ZERO, a, AT_ONCE) else { panic!() };
             assert_eq!(packet.ip.traffic_class(), tos);
         }
-        assert!(queues.pop(Time::ZERO, a, Duration::ZERO).is_none());
+        assert!(queues.pop(Time::ZERO, a, AT_ONCE).is_none());
         queues.drop_of_longest();
         assert!(queues.get_mut(b).unwrap().is_empty());
         assert_eq!(queues.bytes(), 0);
@@ -391,12 +416,12 @@ mod tests {
 
     #[test]
     fn what_stands_is_marked_where_it_may_be_and_dropped_elsewhere() {
-        for (tos, marked) in [(2, true), (1, true), (0, false)] {
+        for (tos, marked) in [(2, true), (0, false)] {
             let mut queues = queues();
             let queue = (0..400).fold(0, |_, _| put(&mut queues, Time::ZERO, packet(1, tos)));
             let (mut marks, mut drops) = (0, 0);
             for ms in 50..450 {
-                match queues.pop(Time::from_millis(ms), queue, Duration::ZERO) {
+                match queues.pop(Time::from_millis(ms), queue, AT_ONCE) {
                     Some(Next::Marked(packet, _)) => {
                         assert_eq!(packet.ip.ecn(), 3);
                         marks += 1;
@@ -411,12 +436,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_scalable_sender_sends_is_marked_as_soon_as_it_waits() {
+        // Whether each of three packets is marked that come at once and leave so much later.
+        let marked = |micros: u64, late: Duration, tos: u8| {
+            let mut queues = queues();
+            let queue = (0..3).fold(0, |_, _| put(&mut queues, Time::ZERO, packet(1, tos)));
+            let now = Time::ZERO + Duration::from_micros(micros);
+            [(); 3].map(|()| match queues.pop(now, queue, (Duration::ZERO, late)) {
+                Some(Next::Marked(packet, _)) => packet.ip.ecn() == 3,
+                Some(Next::Leaves(packet, _)) => packet.ip.ecn() != tos,
+                other => panic!("{other:?}"),
+            })
+        };
+        // Where no more than a packet is behind it, there is no queue.
+        let (late, waits) = (Duration::from_millis(1), [true, false, false]);
+        assert_eq!(marked(900, Duration::ZERO, ECT_1), [false; 3]);
+        assert_eq!(marked(1_100, Duration::ZERO, ECT_1), waits);
+        assert_eq!(marked(1_900, late, ECT_1), [false; 3], "it waited for us");
+        assert_eq!(marked(2_100, late, ECT_1), waits);
+        assert_eq!(marked(4_900, Duration::ZERO, 2), [false; 3], "others wait for longer");
+    }
+
+    #[test]
     fn a_flow_that_is_idle_has_no_queue_any_more() {
         let mut queues = queues();
         let queue = put(&mut queues, Time::ZERO, packet(1, 0));
         let late = Time::from_secs(20);
         assert!((0..10).all(|_| queues.forget_idle(late).is_none()), "something of it waits");
-        queues.pop(Time::ZERO, queue, Duration::ZERO);
+        queues.pop(Time::ZERO, queue, AT_ONCE);
         assert!((0..10).filter_map(|_| queues.forget_idle(late)).count() == 1);
         assert!(queues.queues.is_empty() && queues.by_id.is_empty() && queues.hosts.is_empty());
     }
@@ -472,7 +519,7 @@ mod tests {
         }
         assert_eq!(queues.len(), 1, "there is room now");
         assert_eq!(queues.insert(now, late, 1, 0), Some(shared), "but its packets keep their order");
-        queues.pop(now, shared, Duration::ZERO);
+        queues.pop(now, shared, AT_ONCE);
         assert_ne!(queues.insert(now, late, 1, 0), Some(shared));
         assert!(queues.find(&late).is_some());
     }
@@ -575,7 +622,7 @@ mod tests {
         }
         let mut trimmed = 0;
         for ms in (50..1000).step_by(10) {
-            match queues.pop(Time::from_millis(ms), queue, Duration::ZERO) {
+            match queues.pop(Time::from_millis(ms), queue, AT_ONCE) {
                 Some(Next::Trimmed(packet, size)) => {
                     assert_eq!((packet.wire_len() as u64, size), (39_040, 39_040));
                     trimmed += 1;

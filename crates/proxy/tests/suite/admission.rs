@@ -1,8 +1,10 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
+use crate::pair::{Setup, plain};
 use shorthaul_proxy::{
     ExplicitWindow, FlowMatch, GainVerdict, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy,
 };
+use shorthaul_tcp::{ConnectionConfig, SenderProfile};
 use shorthaul_testkit::packets::{self, filler, syn_options};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{Machine, Packet, TcpFlags, TcpHeader, TxBatch};
@@ -145,6 +147,20 @@ fn segments_fit_the_interface_of_the_leg() {
         .collect();
     assert_eq!(sizes.first(), Some(&1460), "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 1460), "{sizes:?}");
+}
+
+/// On interfaces such as loopback, one segment is as much as a super-segment may have.
+#[test]
+fn segments_may_be_as_large_as_packets_can_be() {
+    for mss in [65_415, 65_440, 65_495] {
+        let plain = plain();
+        let profile = SenderProfile { window_scaling: true, ..plain.profile.clone() };
+        let end = ConnectionConfig { profile, mss, mtu: 65_535, receive_buffer: Bytes(1 << 20), ..plain };
+        let setup = Setup { configs: [end.clone(), end], ..Setup::new(1, [500_000, 700_000]) };
+        let mut world = setup.behind(Policy::default());
+        assert!(world.run_until(|world| world.is_whole(0)), "{mss}: {}", world.describe());
+        assert_eq!(world.gateway.counters().flows_split, 1);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod crash;
 mod fuzz_corpus;
 mod hostile;
 mod interceptors;
+mod l4s;
 mod misbehaviour;
 mod opaque;
 #[path = "../../../../fuzz/bodies/opaque.rs"]

@@ -603,6 +603,56 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn answers_to_who_asks_and_does_not_read_do_not_pile_up() {
+        let ((mut app, _of_app), (way, mut client)) = (pair().await, pair().await);
+        // Nothing goes out before the client reads.
+        let mut before = 0;
+        while let Ok(len) = way.0.try_write(&[0; 4096]) {
+            before += len;
+        }
+        let of_node = way.clone();
+        let asks = async {
+            let (mut ping, mut data) = (Vec::new(), Vec::new());
+            Frame::Ping.write(&mut ping);
+            Frame::Data { offset: 0, bytes: &[7] }.write(&mut data);
+            for words in [&ping; 100].into_iter().chain([&data]) {
+                client.write_all(words).await.unwrap();
+                // The node hears each by itself.
+                while socket2::SockRef::from(&*of_node.0).peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
+                {
+                    tokio::task::yield_now().await;
+                }
+            }
+            client.read_exact(&mut vec![0; before]).await.unwrap();
+            let (mut reader, mut answers, mut buffer) = (Reader::default(), 0, [0; 4096]);
+            loop {
+                let len = client.read(&mut buffer).await.unwrap();
+                let mut bytes = &buffer[..len];
+                while !bytes.is_empty() {
+                    let (frame, used) = reader.next(bytes).unwrap();
+                    bytes = &bytes[used..];
+                    match frame {
+                        Some(Frame::Ack { received: 0, .. }) => answers += 1,
+                        Some(Frame::Ack { .. }) => return answers,
+                        _ => {}
+                    }
+                }
+            }
+        };
+        let mut ends = Ends::new(Role::Node, 1 << 20, Unbounded);
+        let patience = Patience { quiet: Duration::from_secs(60) };
+        let carries = async {
+            let mut leg = Leg::plain(way);
+            let app = (&mut app, std::future::pending());
+            carry((Role::Node, &mut ends), app, (&mut leg, Vec::new()), patience, &Unwatched).await
+        };
+        tokio::select! {
+            answers = asks => assert_eq!(answers, 1),
+            carried = carries => panic!("{carried:?}"),
+        }
+    }
+
+    #[tokio::test]
     async fn a_way_that_is_closed_when_all_is_said_has_not_broken() {
         // The end and what stands before it come at once: all that was said counts.
         assert!(matches!(closed_after(&[Frame::Done(0), Frame::End(0)]).await, Carried::Finished(true)));
