@@ -286,8 +286,12 @@ impl<M: Driven> EventLoop<M> {
     /// # Errors
     /// A device is gone.
     pub fn round(&mut self, others: [BorrowedFd<'_>; 2], longest: Duration) -> io::Result<[bool; 2]> {
+        let mut before = monotonic();
+        if let Some(pause) = self.standing.as_mut().and_then(|standing| standing.pause(before)) {
+            std::thread::sleep(pause);
+            before = monotonic();
+        }
         let deadline = self.driver.machine().poll_timeout();
-        let before = monotonic();
         let mut timeout = deadline.map_or(longest, |d| d.at.saturating_since(before).min(longest));
         if self.exchange.as_ref().is_some_and(Exchange::waits) {
             timeout = Duration::ZERO;

@@ -10,8 +10,12 @@ use std::time::Duration;
 
 /// The nice value of [`Priority::High`]: about ten times the share of an ordinary thread.
 const NICE: i32 = -10;
-/// Who has not waited for longer than this has more to do than there is time for, and is not first any more until it has waited.
+/// Who has not waited for packets for longer than this has more to do than there is time for, and is not first any more until it has waited.
 const LONGEST: Duration = Duration::from_millis(100);
+/// How often it is looked whether who is first leaves others enough of the time, and what is enough. The kernel sees to it that they have a twentieth of each
+/// second on each processor, idle time included; but what is left of that it gives them at once, and who was first stands still for up to 50 ms.
+const PERIOD: Duration = Duration::from_millis(10);
+const ENOUGH: Duration = Duration::from_micros(600);
 /// Between asking for what is to be done and having it, this much time shows that there was nothing, or that others ran.
 const WAITED: Duration = Duration::from_micros(20);
 
@@ -19,8 +23,8 @@ const WAITED: Duration = Duration::from_micros(20);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
-    /// Before all ordinary threads (`SCHED_RR`, priority 1). The kernel keeps a twentieth of each second for the others, and a
-    /// loop that has not waited for a tenth of a second runs as they do until it has waited.
+    /// Before all ordinary threads (`SCHED_RR`, priority 1). A loop that is busy leaves them 6 % of the time, in pauses of less
+    /// than a millisecond; one that has not waited for packets for a tenth of a second runs as they do until it has waited.
     #[default]
     RealTime,
     /// With a larger share than ordinary threads (nice value -10).
@@ -91,12 +95,15 @@ pub(crate) fn is_prepared() {
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     has: Priority,
-    /// It is not first for the time being, for it has not waited.
+    /// It is not first for the time being, for it has not waited, or another process has the packets.
     steps_back: bool,
     /// Who has stepped back may be first again, also without privileges. Who may not does not step back.
     may_return: bool,
     /// When it last waited.
     waited_at: Time,
+    /// Since when it is counted how long it waited, and how long that was.
+    since: Time,
+    waited: Duration,
 }
 
 impl Standing {
@@ -131,7 +138,9 @@ impl Standing {
         if has != Priority::High {
             let _ = schedule::be_nice(0);
         }
-        (Standing { has, steps_back: false, may_return, waited_at: now }, Granted { asked, has, refused })
+        let waited = Duration::ZERO;
+        let standing = Standing { has, steps_back: false, may_return, waited_at: now, since: now, waited };
+        (standing, Granted { asked, has, refused })
     }
 
     /// Threads that the calling one starts from now on are as all others.
@@ -163,7 +172,7 @@ impl Standing {
 
     /// The packets are this one's from now on, and what it has prepared was not for them.
     pub fn begin(&mut self, now: Time) {
-        self.waited_at = now;
+        (self.waited_at, self.since, self.waited) = (now, now, Duration::ZERO);
         if self.steps_back {
             self.steps_back = schedule::run_first_by_turns().is_err();
         }
@@ -171,11 +180,12 @@ impl Standing {
 
     /// A round begins at `now` that was asked for at `asked`.
     pub fn on_round(&mut self, asked: Time, now: Time) {
+        let wait = now.saturating_since(asked);
+        if wait >= WAITED {
+            (self.waited_at, self.waited) = (now, self.waited + wait);
+        }
         if self.has != Priority::RealTime || !self.may_return {
             return;
-        }
-        if now.saturating_since(asked) >= WAITED {
-            self.waited_at = now;
         }
         let steps_back = now.saturating_since(self.waited_at) >= LONGEST;
         if steps_back != self.steps_back {
@@ -188,6 +198,18 @@ impl Standing {
         }
     }
 
+    /// How long it is to pause before the next round, so that others have enough of the time.
+    pub fn pause(&mut self, now: Time) -> Option<Duration> {
+        let period = now.saturating_since(self.since);
+        if self.has != Priority::RealTime || self.steps_back || period < PERIOD {
+            return None;
+        }
+        let enough = ENOUGH * (period.as_micros() / PERIOD.as_micros()).min(3) as u32;
+        let pause = enough.saturating_sub(self.waited);
+        (self.since, self.waited) = (now, Duration::ZERO);
+        (!pause.is_zero()).then_some(pause)
+    }
+
     #[cfg(test)]
     fn steps_back(&self) -> bool {
         self.steps_back
@@ -198,17 +220,23 @@ impl Standing {
 mod tests {
     use super::*;
 
+    fn first(since: Time) -> Standing {
+        Standing {
+            has: Priority::RealTime,
+            steps_back: false,
+            may_return: true,
+            waited_at: since,
+            since,
+            waited: Duration::ZERO,
+        }
+    }
+
     #[test]
     fn a_loop_that_never_waits_is_not_first_for_ever() {
         // On a thread of its own: the priority goes with it.
         std::thread::spawn(|| {
             let ms = Time::from_millis;
-            let mut standing = Standing {
-                has: Priority::RealTime,
-                steps_back: false,
-                may_return: true,
-                waited_at: ms(1000),
-            };
+            let mut standing = first(ms(1000));
             let micros = Duration::from_micros(5);
             let mut stays = Standing { may_return: false, ..standing.clone() };
             for at in 1001..1100 {
@@ -217,6 +245,7 @@ mod tests {
             }
             standing.on_round(ms(1100), ms(1100) + micros);
             assert!(standing.steps_back());
+            assert_eq!(standing.pause(ms(1200)), None, "others have their share then");
             stays.on_round(ms(1100), ms(1100) + micros);
             assert!(!stays.steps_back(), "it could not return");
             standing.on_round(ms(1101), ms(1102));
@@ -227,20 +256,45 @@ mod tests {
         .unwrap();
     }
 
+    #[test]
+    fn a_loop_that_is_first_leaves_others_their_part_in_small_pauses() {
+        let begin = Time::from_secs(1000);
+        let mut standing = Standing { may_return: false, ..first(begin) };
+        let (mut now, mut pauses) = (begin, Vec::new());
+        // Rounds of so many microseconds, of which so much is waited for.
+        let mut rounds = |count: u32, waits_us: u64, lasts_us: u64| {
+            pauses.clear();
+            for _ in 0..count {
+                if let Some(pause) = standing.pause(now) {
+                    pauses.push(pause);
+                    now += pause;
+                }
+                standing.on_round(now, now + Duration::from_micros(waits_us));
+                now += Duration::from_micros(lasts_us);
+            }
+            pauses.clone()
+        };
+        assert!(rounds(199, 0, 50).is_empty(), "not before a period is over");
+        let busy = rounds(2_000, 5, 50);
+        assert!((9..=11).contains(&busy.len()) && busy.iter().all(|pause| *pause == ENOUGH), "{busy:?}");
+        rounds(400, 25, 50);
+        assert!(rounds(2_000, 25, 50).is_empty(), "it waits often enough");
+        rounds(400, 0, 50);
+        rounds(1, 0, 100_000);
+        assert_eq!(rounds(1, 0, 50), [3 * ENOUGH], "after a long round it is longer, but not by far");
+        let mut high = Standing { has: Priority::High, ..first(begin) };
+        assert_eq!(high.pause(begin + 9 * PERIOD), None, "who is not first takes nothing from them");
+    }
+
     /// Who has prepared itself for long has not kept the processor from anybody by serving packets.
     #[test]
     fn what_was_done_before_the_first_round_does_not_count() {
         std::thread::spawn(|| {
-            let ms = Time::from_millis;
-            let mut standing = Standing {
-                has: Priority::RealTime,
-                steps_back: false,
-                may_return: true,
-                waited_at: ms(1000),
-            };
-            standing.begin(ms(5000));
-            standing.on_round(ms(5000), ms(5000));
+            let (mut standing, now) = (first(Time::from_secs(1000)), Time::from_secs(1005));
+            standing.begin(now);
+            standing.on_round(now, now);
             assert!(!standing.steps_back());
+            assert_eq!(standing.pause(now), None);
         })
         .join()
         .unwrap();
