@@ -11,12 +11,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
-/// Flows that are looked at in one round: a fraction of a millisecond.
-const FLOWS_A_ROUND: usize = 256;
+/// Flows that are looked at in one round: less than a millisecond, where they are put away and have to be unpacked.
+const FLOWS_A_ROUND: usize = 64;
 /// The same where nothing is said of those that say nothing.
 const IN_BRIEF_A_ROUND: usize = 1_024;
 /// Parts of an answer that wait for whoever asked; there are no more until they are taken.
-const PARTS: usize = 8;
+const PARTS: usize = 32;
 
 /// What the daemon asks of a machine beyond driving it.
 pub trait Controlled: Driven {

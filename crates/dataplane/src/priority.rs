@@ -15,7 +15,9 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// How often it is looked whether who is first leaves others enough of the time, and what is enough. The kernel sees to it that they have a twentieth of each
 /// second on each processor, idle time included; but what is left of that it gives them at once, and who was first stands still for up to 50 ms.
 const PERIOD: Duration = Duration::from_millis(10);
-const ENOUGH: Duration = Duration::from_micros(600);
+const ENOUGH: f64 = 0.06;
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 /// Between asking for what is to be done and having it, this much time shows that there was nothing, or that others ran.
 const WAITED: Duration = Duration::from_micros(20);
 
@@ -204,8 +206,7 @@ impl Standing {
         if self.has != Priority::RealTime || self.steps_back || period < PERIOD {
             return None;
         }
-        let enough = ENOUGH * (period.as_micros() / PERIOD.as_micros()).min(3) as u32;
-        let pause = enough.saturating_sub(self.waited);
+        let pause = period.mul_f64(ENOUGH).saturating_sub(self.waited).min(LONGEST_PAUSE);
         (self.since, self.waited) = (now, Duration::ZERO);
         (!pause.is_zero()).then_some(pause)
     }
@@ -276,12 +277,15 @@ mod tests {
         };
         assert!(rounds(199, 0, 50).is_empty(), "not before a period is over");
         let busy = rounds(2_000, 5, 50);
-        assert!((9..=11).contains(&busy.len()) && busy.iter().all(|pause| *pause == ENOUGH), "{busy:?}");
+        assert!(
+            (9..=11).contains(&busy.len()) && busy.iter().all(|pause| pause.as_micros() == 600),
+            "{busy:?}"
+        );
         rounds(400, 25, 50);
         assert!(rounds(2_000, 25, 50).is_empty(), "it waits often enough");
         rounds(400, 0, 50);
         rounds(1, 0, 100_000);
-        assert_eq!(rounds(1, 0, 50), [3 * ENOUGH], "after a long round it is longer, but not by far");
+        assert_eq!(rounds(1, 0, 50), [LONGEST_PAUSE], "after a long round it is longer, but not by far");
         let mut high = Standing { has: Priority::High, ..first(begin) };
         assert_eq!(high.pause(begin + 9 * PERIOD), None, "who is not first takes nothing from them");
     }

@@ -34,6 +34,9 @@ const LATEST: usize = 8;
 const KNOWN: usize = LATEST + UNIT + 1;
 const NEARBY: usize = UNIT + 1;
 
+/// Flows rarely take more numbers.
+pub(crate) const USUAL: usize = 512;
+
 /// Numbers, packed.
 #[derive(Debug)]
 pub(crate) struct Packed(Box<[u8]>);
@@ -70,14 +73,19 @@ impl Recent {
 
     /// One of them is there again.
     fn again(&mut self, place: usize) -> Option<u64> {
-        self.numbers[..self.len].get_mut(..=place)?.rotate_right(1);
-        Some(self.numbers[0])
+        let number = *self.known().get(place)?;
+        // Most are among the first few, where this is sooner done than by copying memory.
+        for at in (0..place).rev() {
+            self.numbers[at + 1] = self.numbers[at];
+        }
+        self.numbers[0] = number;
+        Some(number)
     }
 
     /// Another one is there; the oldest is forgotten.
     fn add(&mut self, number: u64) {
         self.len = (self.len + 1).min(KNOWN);
-        self.numbers[..self.len].rotate_right(1);
+        self.numbers.copy_within(..KNOWN - 1, 1);
         self.numbers[0] = number;
     }
 }
@@ -165,6 +173,13 @@ impl Packed {
         }
         // In a place of its own: were the list made shorter, what is behind it would be free between those that stay.
         Packed(packing.out.as_slice().into())
+    }
+
+    /// All of the numbers.
+    pub fn to_numbers(&self) -> Vec<u64> {
+        let mut numbers = Vec::with_capacity(USUAL);
+        numbers.extend(self.numbers());
+        numbers
     }
 
     /// The numbers, one after the other.

@@ -159,7 +159,7 @@ impl Gateway {
         if !is_alone || is_served || is_due || entry.allocated != [0; 2] {
             return false;
         }
-        let mut numbers = Vec::with_capacity(512);
+        let mut numbers = Vec::with_capacity(crate::put_away::USUAL);
         flow.access_side().map(|side| side == Side::Client).put(&mut numbers);
         KeptPlace::put(place, |member| access.shared_with(member), &mut numbers);
         let segments = place.map_or([0; 2], |place| access.segments_of(place));
@@ -233,7 +233,7 @@ impl Gateway {
         };
         let Phase::Away(packed) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
         self.silent.away -= 1;
-        let numbers: Vec<u64> = packed.numbers().collect();
+        let numbers = packed.to_numbers();
         let policy = &config.policies[usize::from(entry.policy)];
         let Some((place, flow)) = Self::unpacked(now, &numbers, policy) else {
             debug_assert!(false, "what was put away was looked at");
@@ -280,7 +280,7 @@ impl Gateway {
         see: impl FnOnce(&SplitFlow, Option<&Member>) -> R,
     ) -> Option<R> {
         let Phase::Away(packed) = &entry.phase else { return None };
-        let numbers: Vec<u64> = packed.numbers().collect();
+        let numbers = packed.to_numbers();
         let policy = &self.config.policies[usize::from(entry.policy)];
         let (place, mut flow) = Self::unpacked(self.now, &numbers, policy)?;
         let Some((member, since)) = place.and_then(|place| place.member) else {
