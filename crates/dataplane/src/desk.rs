@@ -16,7 +16,7 @@ const FLOWS_A_ROUND: usize = 64;
 /// The same where nothing is said of those that say nothing.
 const IN_BRIEF_A_ROUND: usize = 1_024;
 /// Parts of an answer that wait for whoever asked; there are no more until they are taken.
-const PARTS: usize = 32;
+pub(crate) const PARTS: usize = 32;
 
 /// What the daemon asks of a machine beyond driving it.
 pub trait Controlled: Driven {

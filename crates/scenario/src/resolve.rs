@@ -113,6 +113,11 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
     for (name, section) in &file.shapers {
         work.shaper(name, section)?;
     }
+    let (ends, between) =
+        (file.hosts.keys().chain(file.relays.keys()), file.gateways.keys().chain(file.shapers.keys()));
+    ends.map(|name| (name, 1))
+        .chain(between.map(|name| (name, 2)))
+        .try_for_each(|(name, links)| work.is_linked(name, links))?;
     if file.flows.is_empty() && file.cross.is_empty() {
         let problem = "there is no traffic: add a `[[flows]]` section, such as from = \"server\", to = \"client\", bulk = \"5 MB\"";
         return Err(ScenarioError::whole(source.name, problem));
@@ -152,6 +157,26 @@ impl Work<'_> {
             let problem = format!("there is no node `{name}`; there are: {}", known.join(", "));
             self.source.error(span, problem)
         })
+    }
+
+    /// Whether a node has so many links, without which nothing reaches it or goes through it.
+    fn is_linked(&self, name: &Spanned<String>, least: usize) -> Result<()> {
+        let index = self.node(name.get_ref(), name.span())?;
+        let links = self.scenario.links.iter().filter(|link| link.between.contains(&index)).count();
+        if links >= least {
+            return Ok(());
+        }
+        let problem = match links {
+            0 => format!(
+                "no link leads to `{}`: add a `[[links]]` section with it in `between`, or leave it out",
+                name.get_ref()
+            ),
+            _ => format!(
+                "one link alone leads to `{}`, and nothing goes through it: add the other one, or leave it out",
+                name.get_ref()
+            ),
+        };
+        Err(self.source.error(name.span(), problem))
     }
 
     fn host(&self, name: &Spanned<String>) -> Result<NodeIndex> {

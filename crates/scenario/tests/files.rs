@@ -136,6 +136,11 @@ fn errors_name_file_line_text_and_remedy() {
         "from = \"sorce\"",
         &["line 22: `from = \"sorce\"`", "no node `sorce`", "source"],
     );
+    says(
+        "[hosts.sink]",
+        "[hosts.sink]\n[hosts.other]",
+        &["line 11", "no link leads to `other`", "[[links]]"],
+    );
     says("\"newreno\", ack", "\"neworeno\", ack", &["line 9", "`neworeno` is not a profile", "newreno, "]);
     says("from = \"source\"", "from = \"source-sink.1\"", &["line 22", "is no host"]);
     says(
@@ -163,6 +168,9 @@ fn errors_name_file_line_text_and_remedy() {
     says("\"1024 packets\"", "\"1024\"x", &["line 17"]);
     says("duration = \"100 s\"", "duration = \"100\"", &["line 5", "1.5 s"]);
     assert!(error(&PTS.replace("warm_up = \"10 s\"", "warm_up = \"200 s\"")).contains("leaves nothing"));
+    let aside = "[gateways.aside]\naccess = \"sink\"\n[[links]]\nbetween = [\"aside\", \"sink\"]\n\
+                 link = { rate = \"1 Mbit/s\", delay = \"1 ms\", queue = \"9 packets\" }\n[[flows]]";
+    says("[[flows]]", aside, &["line 20", "one link alone leads to `aside`"]);
     assert!(error("duration = \"1 s\"").contains("[[flows]]"));
     let missing = Study::from_file(std::path::Path::new("no/such.toml")).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.toml: cannot be read"), "{missing}");
