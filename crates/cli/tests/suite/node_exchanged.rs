@@ -254,6 +254,42 @@ fn a_session_that_moves_outlives_an_exchange_on_its_way_and_at_its_end() {
 }
 
 #[test]
+fn a_session_that_the_next_node_does_not_take_goes_on_with_the_one_before() {
+    let site = Site::new("refused");
+    let node = site.node("node0", "127.0.0.1:0".parse().unwrap(), &[]);
+    let address = node.addresses[0];
+    let mut proxy = Command::new(SHORTHAUL);
+    proxy.args(["proxy", "--via", &address.to_string(), "--secret"]).arg(site.folder.join("secret"));
+    let proxy = Running::start(proxy.args(["--forward", &format!("127.0.0.1:0={}", site.server)]), 1);
+    let answers = |mut session: &TcpStream| -> std::io::Result<()> {
+        let mut heard = [0; 2];
+        session.write_all(b"on")?;
+        session.read_exact(&mut heard)
+    };
+    let sessions = [(); 2].map(|()| {
+        let session = TcpStream::connect(proxy.addresses[0]).unwrap();
+        session.set_read_timeout(Some(TIMEOUT)).unwrap();
+        answers(&session).unwrap();
+        session
+    });
+    // The next one has a place for one of them.
+    let (settings, log) = (site.folder.join("settings.toml"), site.folder.join("log"));
+    std::fs::write(&settings, "others = { sessions = 1 }\n").unwrap();
+    let mut next = site.command("node1", address, &["--take-over", "--settings", settings.to_str().unwrap()]);
+    let _next = Running::start(next.stderr(std::fs::File::create(&log).unwrap()), 1);
+    until("one is refused", || {
+        std::fs::read_to_string(&log).unwrap().contains("of the process before cannot go on here")
+    });
+    for _ in 0..10 {
+        sessions.iter().for_each(|session| answers(session).unwrap());
+    }
+    // When the one before is gone, so is the session that stayed with it; and no other.
+    drop(node);
+    let is_there = sessions.each_ref().map(|session| answers(session).is_ok());
+    assert_eq!(is_there.iter().filter(|is_there| **is_there).count(), 1);
+}
+
+#[test]
 fn a_node_goes_on_if_whoever_wanted_to_take_over_does_not() {
     let site = Site::new("vain");
     let node = site.node("node0", "127.0.0.1:0".parse().unwrap(), &[]);

@@ -12,7 +12,7 @@ use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::proxy_header::ProxyHeader;
 use crate::pump::{Broken, Waits, Watched, Way};
 use crate::request::{Request, Resume, SessionId};
-use crate::resume::carry::{Carried, Patience, carry};
+use crate::resume::carry::{Carried, Carrying, Patience};
 use crate::resume::{Ends, Memory, Moved, Role, Watch};
 use crate::route::Endpoint;
 use crate::socket::{Leg, Socket};
@@ -22,6 +22,7 @@ use std::collections::hash_map::Entry as Place;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -221,14 +222,13 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
         by_node,
         target,
         status,
-        ends,
         bytes,
         waits: Waits::default(),
         entry,
         is_finished: false,
         stays: false,
     };
-    session.run(Some((leg, early)), arriving).await;
+    session.run(ends, Some((leg, early)), arriving).await;
 }
 
 /// A session that another process has handed over: its client comes back to this one.
@@ -254,7 +254,6 @@ pub(super) async fn go_on_with(shared: &Arc<Shared>, inherited: Box<Inherited>) 
         by_node: record.by_node,
         target: Socket(Arc::new(socket)),
         status,
-        ends,
         bytes: record.bytes.map(AtomicU64::new),
         // Of this process alone: how long buffers were empty before, the other one has said in its metrics.
         waits: Waits::default(),
@@ -262,7 +261,7 @@ pub(super) async fn go_on_with(shared: &Arc<Shared>, inherited: Box<Inherited>) 
         is_finished: record.is_finished,
         stays: false,
     };
-    session.run(None, arriving).await;
+    session.run(ends, None, arriving).await;
 }
 
 /// Connects to the target, and tells it whom it speaks with, if that was asked for.
@@ -321,7 +320,6 @@ struct Session<'a> {
     by_node: bool,
     target: Socket,
     status: HopStatus,
-    ends: Ends<Quota>,
     /// Toward the target, and back.
     bytes: [AtomicU64; 2],
     /// How long there was nothing to read, or no room to write: the same.
@@ -380,8 +378,8 @@ enum Next {
     Way(Arrival),
     /// Until somebody comes back.
     Wait,
-    /// To the process that has taken over; the way it has is there until that has it.
-    HandOver(Option<Leg>),
+    /// To the process that has taken over.
+    HandOver,
 }
 
 /// Where the node stops before it has ended, that is said.
@@ -402,8 +400,8 @@ impl Session<'_> {
     }
 
     /// To its end; it begins by a way, or waits for one.
-    async fn run(mut self, way: Option<(Leg, Vec<u8>)>, arriving: Receiver<Arrival>) {
-        let ended = self.go_on(way, arriving).await;
+    async fn run(mut self, mut ends: Ends<Quota>, way: Option<(Leg, Vec<u8>)>, arriving: Receiver<Arrival>) {
+        let ended = self.go_on(&mut ends, way, arriving).await;
         match ended {
             // It is the other process's to tell.
             Ended::HandedOver => self.entry = None,
@@ -425,18 +423,23 @@ impl Session<'_> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn go_on(&mut self, way: Option<(Leg, Vec<u8>)>, mut arriving: Receiver<Arrival>) -> Ended {
+    async fn go_on(
+        &mut self,
+        ends: &mut Ends<Quota>,
+        way: Option<(Leg, Vec<u8>)>,
+        mut arriving: Receiver<Arrival>,
+    ) -> Ended {
         let shared = self.shared;
         let gone = shared.config.moves_within;
         let mut next = match way {
-            Some((leg, early)) => self.by(leg, early, &mut arriving).await,
+            Some(way) => self.by(ends, way, &mut arriving).await,
             None => Next::Wait,
         };
         loop {
             next = match next {
                 Next::End(ended) => return ended,
                 Next::Way(Arrival { leg, early, received }) => {
-                    if let Err(violation) = self.ends.move_to(received) {
+                    if let Err(violation) = ends.move_to(received) {
                         shared.counters.on_violation(violation);
                         let refusal = Refusal::at(&shared.name, Failure::RequestError, violation);
                         let client = leg.socket().0.peer_addr().unwrap_or(UNKNOWN);
@@ -447,7 +450,7 @@ impl Session<'_> {
                     } else {
                         shared.counters.moved.fetch_add(1, Ordering::Relaxed);
                         self.entry.iter_mut().for_each(|entry| entry.on_move());
-                        self.by(leg, early, &mut arriving).await
+                        self.by(ends, (leg, early), &mut arriving).await
                     }
                 }
                 Next::Wait => {
@@ -457,7 +460,7 @@ impl Session<'_> {
                         () = sleep_until(until.into()) => {
                             Next::End(if self.is_finished { Ended::Finished } else { Ended::Lost })
                         }
-                        () = shared.heir(), if !self.stays => Next::HandOver(None),
+                        () = shared.heir(), if !self.stays => Next::HandOver,
                         // Whoever comes back hears that there is no such session.
                         _ = self.target.broken(), if !self.is_finished => Next::End(Ended::Broken),
                         why = outlives(shared, std::slice::from_ref(&self.target), &self.opened.grant) => {
@@ -465,11 +468,8 @@ impl Session<'_> {
                         }
                     }
                 }
-                Next::HandOver(leg) => {
-                    let is_there = shared.hand_over(self.parcel()).await;
-                    // From here on its client may come back.
-                    drop(leg);
-                    if is_there {
+                Next::HandOver => {
+                    if shared.hand_over(self.parcel(ends)).await {
                         return Ended::HandedOver;
                     }
                     self.stays = true;
@@ -480,8 +480,8 @@ impl Session<'_> {
     }
 
     /// All that another process has to know to go on with it.
-    fn parcel(&self) -> io::Result<Parcel> {
-        let (ends, given, waiting) = self.ends.record();
+    fn parcel(&self, ends: &Ends<Quota>) -> io::Result<Parcel> {
+        let (ends, given, waiting) = ends.record();
         let record = Record {
             key: self.place.key.0.to_be_bytes(),
             target: self.to.to_string(),
@@ -498,10 +498,15 @@ impl Session<'_> {
     }
 
     /// By one way, until it breaks, or somebody comes by another.
-    async fn by(&mut self, mut leg: Leg, early: Vec<u8>, arriving: &mut Receiver<Arrival>) -> Next {
-        let Session { shared, opened, target, status, ends, bytes, waits, is_finished, stays, .. } = self;
-        status.received = Some(ends.received());
-        let head = Answer { status: 200, hops: vec![status.clone()] }.to_head();
+    async fn by(
+        &mut self,
+        ends: &mut Ends<Quota>,
+        (mut leg, early): (Leg, Vec<u8>),
+        arriving: &mut Receiver<Arrival>,
+    ) -> Next {
+        let (shared, is_finished) = (self.shared, self.is_finished);
+        self.status.received = Some(ends.received());
+        let head = Answer { status: 200, hops: vec![self.status.clone()] }.to_head();
         let told = async {
             leg.write_all(&head).await?;
             leg.flush().await
@@ -509,24 +514,36 @@ impl Session<'_> {
         if !matches!(timeout(shared.config.request_deadline, told).await, Ok(Ok(()))) {
             return Next::Wait;
         }
-        let account = &opened.grant.account;
-        let watch = Metered { shared, account, bytes, waits };
-        let (mut app, patience) = (target.clone(), Patience { quiet: shared.config.quiet });
-        let breaks =
-            async { if *is_finished { std::future::pending().await } else { target.broken().await } };
-        let carrying = carry((Role::Node, ends), (&mut app, breaks), (&mut leg, early), patience, &watch);
-        let carried = tokio::select! {
-            carried = Box::pin(carrying) => carried,
-            Some(arrival) = arriving.recv() => return Next::Way(arrival),
-            () = shared.heir(), if !*stays => return Next::HandOver(Some(leg)),
-            why = outlives(shared, std::slice::from_ref(target), &opened.grant) => {
-                return Next::End(Ended::Outlived(why));
+        let account = &self.opened.grant.account;
+        let watch = Metered { shared, account, bytes: &self.bytes, waits: &self.waits };
+        let (target, mut app) = (&self.target, self.target.clone());
+        let mut breaks =
+            pin!(async { if is_finished { std::future::pending().await } else { target.broken().await } });
+        let patience = Patience { quiet: shared.config.quiet };
+        let carrying = Carrying::new((Role::Node, ends), &mut app, (&mut leg, early), patience, &watch);
+        let mut carrying = Box::new(carrying);
+        let carried = loop {
+            tokio::select! {
+                carried = Box::pin(carrying.run(breaks.as_mut())) => break carried,
+                Some(arrival) = arriving.recv() => return Next::Way(arrival),
+                () = shared.heir(), if !self.stays => {
+                    // The way stands still meanwhile: its client comes back when the other process has the session, and goes on by this one if it
+                    // does not take it.
+                    if shared.hand_over(self.parcel(carrying.ends())).await {
+                        return Next::End(Ended::HandedOver);
+                    }
+                    self.stays = true;
+                }
+                why = outlives(shared, std::slice::from_ref(target), &self.opened.grant) => {
+                    return Next::End(Ended::Outlived(why));
+                }
             }
         };
+        drop(carrying);
         match carried {
             Carried::Finished(true) => Next::End(Ended::Finished),
             Carried::Finished(false) => {
-                *is_finished = true;
+                self.is_finished = true;
                 Next::Wait
             }
             Carried::WayBroke(error) => {

@@ -48,11 +48,14 @@ pub enum Carried {
 /// One in this many rounds is timed.
 const SAMPLE: u32 = 64;
 
-struct Carrying<'a, A, M> {
+/// One end and one way, with all that it takes to go on: who stops to [run](Carrying::run) it may run it again.
+pub struct Carrying<'a, A, M> {
     role: Role,
     ends: &'a mut Ends<M>,
     app: &'a mut A,
     leg: &'a mut Leg,
+    /// What came on the way already.
+    first: Option<Vec<u8>>,
     reader: Reader,
     patience: Patience,
     watch: &'a dyn Watch,
@@ -90,70 +93,89 @@ struct Resting {
 /// Moves bytes between an application and a way until that is over. `first` came on the way already; `app_breaks` says when the
 /// application's side does.
 pub async fn carry<A: Application, M: Memory>(
-    (role, ends): (Role, &mut Ends<M>),
+    ends: (Role, &mut Ends<M>),
     (app, app_breaks): (&mut A, impl Future<Output = io::Error>),
-    (leg, first): (&mut Leg, Vec<u8>),
+    way: (&mut Leg, Vec<u8>),
     patience: Patience,
     watch: &dyn Watch,
 ) -> Carried {
-    let now = Instant::now();
-    let of_leg = leg.socket().clone();
-    let mut carrying = Carrying {
-        role,
-        ends,
-        app,
-        leg,
-        reader: Reader::default(),
-        patience,
-        watch,
-        rounds: 0,
-        of_round: 0,
-        control: Vec::new(),
-        control_written: 0,
-        is_unflushed: false,
-        alarm: Box::pin(sleep_until((now + patience.quiet).into())),
-        now,
-        heard: now,
-        active: now,
-        pinged: None,
-        acknowledge_at: None,
-        is_asked: false,
-        // Others of the account may have moved more than they might: nothing is moved before that is even.
-        paused: Some(now + watch.due()),
-        is_closed: false,
-        look: None,
-        rests: [Resting::default(); 2],
-    };
-    let mut app_breaks = pin!(app_breaks);
-    let mut way_breaks = pin!(of_leg.broken());
-    let mut first = Some(first);
-    let over = std::future::poll_fn(|cx| {
-        if let Some(first) = first.take()
-            && let Err(over) = carrying.on_bytes(cx, &first)
-        {
-            return Poll::Ready(over);
-        }
-        if let Poll::Ready(error) = app_breaks.as_mut().poll(cx) {
-            return Poll::Ready(Carried::Broken(Broken::Source(error)));
-        }
-        if let Poll::Ready(error) = way_breaks.as_mut().poll(cx) {
-            return Poll::Ready(Carried::WayBroke(error));
-        }
-        carrying.poll(cx)
-    })
-    .await;
-    match over {
-        Carried::Broken(broken) => {
-            carrying.ends.break_off();
-            carrying.tell_broken().await;
-            Carried::Broken(broken)
-        }
-        Carried::Finished(_) => Carried::Finished(carrying.close().await),
-        over => over,
-    }
+    Carrying::new(ends, app, way, patience, watch).run(pin!(app_breaks)).await
 }
 
-impl<A: Application, M: Memory> Carrying<'_, A, M> {
+impl<'a, A: Application, M: Memory> Carrying<'a, A, M> {
+    /// Nothing moves before this is [run](Carrying::run). `first` came on the way already.
+    pub fn new(
+        (role, ends): (Role, &'a mut Ends<M>),
+        app: &'a mut A,
+        (leg, first): (&'a mut Leg, Vec<u8>),
+        patience: Patience,
+        watch: &'a dyn Watch,
+    ) -> Self {
+        let now = Instant::now();
+        Carrying {
+            role,
+            ends,
+            app,
+            leg,
+            first: Some(first),
+            reader: Reader::default(),
+            patience,
+            watch,
+            rounds: 0,
+            of_round: 0,
+            control: Vec::new(),
+            control_written: 0,
+            is_unflushed: false,
+            alarm: Box::pin(sleep_until((now + patience.quiet).into())),
+            now,
+            heard: now,
+            active: now,
+            pinged: None,
+            acknowledge_at: None,
+            is_asked: false,
+            // Others of the account may have moved more than they might: nothing is moved before that is even.
+            paused: Some(now + watch.due()),
+            is_closed: false,
+            look: None,
+            rests: [Resting::default(); 2],
+        }
+    }
+
+    /// How this end stands.
+    pub fn ends(&self) -> &Ends<M> {
+        self.ends
+    }
+
+    /// Moves bytes until that is over. `app_breaks` says when the application's side does.
+    pub async fn run(&mut self, mut app_breaks: Pin<&mut impl Future<Output = io::Error>>) -> Carried {
+        let of_leg = self.leg.socket().clone();
+        let mut way_breaks = pin!(of_leg.broken());
+        let over = std::future::poll_fn(|cx| {
+            if let Some(first) = self.first.take()
+                && let Err(over) = self.on_bytes(cx, &first)
+            {
+                return Poll::Ready(over);
+            }
+            if let Poll::Ready(error) = app_breaks.as_mut().poll(cx) {
+                return Poll::Ready(Carried::Broken(Broken::Source(error)));
+            }
+            if let Poll::Ready(error) = way_breaks.as_mut().poll(cx) {
+                return Poll::Ready(Carried::WayBroke(error));
+            }
+            self.poll(cx)
+        })
+        .await;
+        match over {
+            Carried::Broken(broken) => {
+                self.ends.break_off();
+                self.tell_broken().await;
+                Carried::Broken(broken)
+            }
+            Carried::Finished(_) => Carried::Finished(self.close().await),
+            over => over,
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Carried> {
         loop {
             self.now = Instant::now();
