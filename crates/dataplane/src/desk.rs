@@ -15,8 +15,9 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 const FLOWS_A_ROUND: usize = 64;
 /// The same where nothing is said of those that say nothing.
 const IN_BRIEF_A_ROUND: usize = 1_024;
-/// Parts of an answer that wait for whoever asked; there are no more until they are taken.
+/// Parts of an answer that wait for whoever asked; there are no more until they are taken. In brief they are larger.
 pub(crate) const PARTS: usize = 32;
+const PARTS_IN_BRIEF: usize = 8;
 
 /// What the daemon asks of a machine beyond driving it.
 pub trait Controlled: Driven {
@@ -209,7 +210,8 @@ pub(crate) fn desk(at_once: usize) -> io::Result<(Bell, Desk)> {
 impl Bell {
     /// The parts of the answer, until there are no more.
     pub fn ask(&self, topic: Topic) -> impl Iterator<Item = Part> + use<> {
-        let (answer, parts) = mpsc::sync_channel(PARTS);
+        let most = if matches!(topic, Topic::Brief) { PARTS_IN_BRIEF } else { PARTS };
+        let (answer, parts) = mpsc::sync_channel(most);
         let _ = self.ask.send(Question::About(topic, answer));
         self.waker.wake();
         let waker = Arc::clone(&self.waker);

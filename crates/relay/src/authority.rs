@@ -17,7 +17,7 @@ use ring::rand::SecureRandom as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,
+    /// No other process has it meanwhile.
+    locked: File,
     params: CertificateParams,
     key: KeyPair,
     /// The certificates of this authority, of the one before it, and of this one by that.
@@ -124,7 +126,9 @@ fn random<const N: usize>() -> Result<[u8; N], SecretError> {
 
 /// Writes a file, which is on the disk then.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), SecretError> {
-    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+    // One that is there may be for others to read, or be another's.
+    let _ = std::fs::remove_file(path);
+    let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| SecretError::Write { path: path.into(), error })
 }
@@ -166,9 +170,19 @@ fn complete(folder: &Path) -> Result<(), SecretError> {
         rename(&key, &folder.join(OLD_KEY))?;
     }
     rename(&new, &key)?;
-    // That it is named so has to be on the disk, too.
-    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    sync(folder)
+}
+
+/// What is in a folder is named so on the disk, too.
+fn sync(folder: &Path) -> Result<(), SecretError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| SecretError::Write { path: folder.into(), error })
+}
+
+/// Keeps other processes out of a folder while it is kept.
+fn lock(folder: &Path) -> Result<File, SecretError> {
+    let locked = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
+    locked.map_err(|error| SecretError::Read { path: folder.into(), error })
 }
 
 impl Authority {
@@ -179,36 +193,42 @@ impl Authority {
     pub fn create(folder: &Path) -> Result<Authority, SecretError> {
         let wrong = |error: io::Error| SecretError::Write { path: folder.into(), error };
         std::fs::create_dir_all(folder).map_err(wrong)?;
+        let locked = lock(folder)?;
         complete(folder)?;
         let path = folder.join(KEY);
         if path.exists() {
             // A key that is in use already is never written over.
             return Err(SecretError::Write { path, error: io::ErrorKind::AlreadyExists.into() });
         }
-        Authority::begin(folder, None)
+        Authority::begin(folder, locked, None)
     }
 
-    fn begin(folder: &Path, before: Option<&Authority>) -> Result<Authority, SecretError> {
+    fn begin(
+        folder: &Path,
+        locked: File,
+        before: Option<(&CertificateParams, &KeyPair, &str)>,
+    ) -> Result<Authority, SecretError> {
         let generation = HEXLOWER.encode(&random::<4>()?);
         let key = KeyPair::generate().map_err(make)?;
         let mut params = params(&generation)?;
         let now = OffsetDateTime::now_utc();
         (params.not_before, params.not_after) = (now - CLOCKS, now + Duration::days(AUTHORITY_DAYS));
         let mut pem = params.self_signed(&key).map_err(make)?.pem();
-        if let Some(before) = before {
+        if let Some((old_params, old_key, old_pem)) = before {
             // The old one is believed by who has a credential of the new. Who has one of the old is shown that the old one says
             // who the new one is.
             let end = "-----END CERTIFICATE-----";
-            let old = before.pem.split_inclusive(end).next().unwrap_or_default();
-            let issuer = Issuer::from_params(&before.params, &before.key);
+            let old = old_pem.split_inclusive(end).next().unwrap_or_default();
+            let issuer = Issuer::from_params(old_params, old_key);
             let cross = params.signed_by(&key, &issuer).map_err(make)?.pem();
             pem = format!("{pem}{}\n{cross}", old.trim());
         }
         write(&folder.join(NEW_KEY), &(format!("# {generation}\n") + &key.serialize_pem()), 0o600)?;
         write(&folder.join(NEW_CERTIFICATES), &pem, 0o644)?;
+        sync(folder)?;
         rename(&folder.join(NEW_CERTIFICATES), &folder.join(CERTIFICATES))?;
         complete(folder)?;
-        Ok(Authority { folder: folder.into(), params, key, pem })
+        Ok(Authority { folder: folder.into(), locked, params, key, pem })
     }
 
     /// The one in a folder.
@@ -216,6 +236,7 @@ impl Authority {
     /// # Errors
     /// There is none.
     pub fn open(folder: &Path) -> Result<Authority, SecretError> {
+        let locked = lock(folder)?;
         complete(folder)?;
         let path = folder.join(KEY);
         let (text, pem) = (read(&path)?, read(&folder.join(CERTIFICATES))?);
@@ -226,7 +247,7 @@ impl Authority {
                 "it is not the key of the first certificate in {CERTIFICATES}, which belongs beside it"
             )));
         }
-        Ok(Authority { folder: folder.into(), params: params(generation)?, key, pem })
+        Ok(Authority { folder: folder.into(), locked, params: params(generation)?, key, pem })
     }
 
     /// Begins another in the place of this one. Credentials of both are valid with all who have one of the new; the old key is
@@ -235,7 +256,8 @@ impl Authority {
     /// # Errors
     /// Nothing can be written.
     pub fn rotate(self) -> Result<Authority, SecretError> {
-        Authority::begin(&self.folder, Some(&self))
+        let Authority { folder, locked, params, key, pem } = self;
+        Authority::begin(&folder, locked, Some((&params, &key, &pem)))
     }
 
     /// Issues a credential to `name`, for `days`. A node is reached by `hosts`, names and addresses.

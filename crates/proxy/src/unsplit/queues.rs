@@ -265,7 +265,7 @@ impl Queues {
         let held = self.packets.remove(known.first? as usize);
         known.first = held.next;
         if known.first.is_none() {
-            known.last = None;
+            (known.last, known.left_at) = (None, None);
         }
         known.bytes -= held.size;
         known.memory -= held.memory;

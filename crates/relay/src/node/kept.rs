@@ -539,6 +539,13 @@ impl Session<'_> {
                 }
             }
         };
+        // What it came to is not taken back: nothing is handed over any more.
+        let carried = tokio::select! {
+            carried = Box::pin(carrying.end(carried)) => carried,
+            why = outlives(shared, std::slice::from_ref(target), &self.opened.grant) => {
+                return Next::End(Ended::Outlived(why));
+            }
+        };
         drop(carrying);
         match carried {
             Carried::Finished(true) => Next::End(Ended::Finished),

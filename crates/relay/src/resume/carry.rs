@@ -99,7 +99,9 @@ pub async fn carry<A: Application, M: Memory>(
     patience: Patience,
     watch: &dyn Watch,
 ) -> Carried {
-    Carrying::new(ends, app, way, patience, watch).run(pin!(app_breaks)).await
+    let mut carrying = Carrying::new(ends, app, way, patience, watch);
+    let over = carrying.run(pin!(app_breaks)).await;
+    carrying.end(over).await
 }
 
 impl<'a, A: Application, M: Memory> Carrying<'a, A, M> {
@@ -146,11 +148,12 @@ impl<'a, A: Application, M: Memory> Carrying<'a, A, M> {
         self.ends
     }
 
-    /// Moves bytes until that is over. `app_breaks` says when the application's side does.
+    /// Moves bytes until that is over, and is [ended](Carrying::end) then. Before, it may be left at any time and run again. `app_breaks` says when the
+    /// application's side breaks.
     pub async fn run(&mut self, mut app_breaks: Pin<&mut impl Future<Output = io::Error>>) -> Carried {
         let of_leg = self.leg.socket().clone();
         let mut way_breaks = pin!(of_leg.broken());
-        let over = std::future::poll_fn(|cx| {
+        std::future::poll_fn(|cx| {
             if let Some(first) = self.first.take()
                 && let Err(over) = self.on_bytes(cx, &first)
             {
@@ -164,7 +167,11 @@ impl<'a, A: Application, M: Memory> Carrying<'a, A, M> {
             }
             self.poll(cx)
         })
-        .await;
+        .await
+    }
+
+    /// Says the last words on a way that came to this, if the other end has to hear some. Whoever has begun it is not run again.
+    pub async fn end(&mut self, over: Carried) -> Carried {
         match over {
             Carried::Broken(broken) => {
                 self.ends.break_off();
@@ -627,10 +634,14 @@ mod tests {
     #[tokio::test]
     async fn answers_to_who_asks_and_does_not_read_do_not_pile_up() {
         let ((mut app, _of_app), (way, mut client)) = (pair().await, pair().await);
-        // Nothing goes out before the client reads.
+        // Nothing goes out before the client reads: both buffers are full, and grow no more.
+        socket2::SockRef::from(&*way.0).set_send_buffer_size(1 << 16).unwrap();
+        socket2::SockRef::from(&client).set_recv_buffer_size(1 << 16).unwrap();
         let mut before = 0;
-        while let Ok(len) = way.0.try_write(&[0; 4096]) {
-            before += len;
+        while timeout(Duration::from_millis(200), way.0.writable()).await.is_ok() {
+            while let Ok(len) = way.0.try_write(&[0; 4096]) {
+                before += len;
+            }
         }
         let of_node = way.clone();
         let asks = async {
