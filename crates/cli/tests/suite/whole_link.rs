@@ -130,6 +130,7 @@ fn quic_and_tcp_have_half_of_the_link_each_and_every_byte_is_right() {
     // Where QUIC passes as it comes it has three quarters or more. Other tests run beside.
     let share = tcp / (tcp + quic);
     assert!((0.35..0.65).contains(&share) && tcp + quic > 8.0, "{seen:?}");
-    assert!(seen.queue <= 40.0 + seen.late, "the link's queue of 60 ms is full: {seen:?}");
+    // It is 9 to 27 ms where nothing runs beside, and 58 to 60 where it is full.
+    assert!(seen.queue <= 50.0 + seen.late, "the link's queue of 60 ms is full: {seen:?}");
     assert!(!seen.pages.is_empty() && mixed::mean(&seen.pages) < 1.5, "{seen:?}");
 }
