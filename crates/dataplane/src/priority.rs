@@ -25,8 +25,8 @@ const WAITED: Duration = Duration::from_micros(20);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
-    /// Before all ordinary threads (`SCHED_RR`, priority 1). A loop that is busy leaves them 6 % of the time, in pauses of less
-    /// than a millisecond; one that has not waited for packets for a tenth of a second runs as they do until it has waited.
+    /// Before all ordinary threads (`SCHED_RR`, priority 1). A loop that is busy leaves them 6 % of the time, in pauses of 0.6
+    /// ms, or 2 ms after a long round; one that has not waited for packets for a tenth of a second runs as they do until it has waited.
     #[default]
     RealTime,
     /// With a larger share than ordinary threads (nice value -10).
