@@ -134,8 +134,8 @@ const FLOOR: u64 = 4;
 /// The same while all hold back: two that are acknowledged at once.
 const DRAINED: u64 = 2;
 /// The least window of each connection, in segments: a receiver acknowledges every second one at once (RFC 5681 §4.2), and
-/// a single one within [`DELAYED_ACK`].
-const EACH: u64 = 2;
+/// a single one within [`DELAYED_ACK`]. Connections that take turns have so much on their way, or nothing.
+pub const EACH: u64 = 2;
 /// How long an acknowledgment is delayed, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
 /// that is not the link's, and a window that follows it proves it right. Twice what is carried in this time (so that it
 /// doubles, as at the start) is the most that the connections may ask for: a slow link, whose segments take longer than
@@ -223,6 +223,8 @@ pub struct AutoClamp {
     looks: bool,
     /// Others send what they are offered of it.
     is_offered: bool,
+    /// Connections that share it take turns where it is too small for [`EACH`] of all.
+    takes_turns: bool,
     /// By how much the surplus of an offer has grown while there was no queue, in thousandths.
     unused: u32,
     /// The window is drained to find that out.
@@ -278,6 +280,7 @@ impl AutoClamp {
             grows_beside: false,
             looks: false,
             is_offered: false,
+            takes_turns: false,
             unused: 0,
             is_look: false,
             under_load: UnderLoad::default(),
@@ -313,6 +316,12 @@ impl AutoClamp {
     pub fn offered(mut self) -> Self {
         self.is_offered = true;
         self
+    }
+
+    /// Whether the connections that share it take turns where it is too small for [`EACH`] of all: some have so much on their way, and the others
+    /// nothing. So it need not be larger for their sake.
+    pub fn set_turns(&mut self, takes_turns: bool) {
+        self.takes_turns = takes_turns;
     }
 
     /// How long round trips wait in other queues, as it was told.
@@ -603,7 +612,10 @@ impl AutoClamp {
             let target = product + surplus.of(product).max(unnoticed) + aggregated;
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
-            let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
+            let each = match self.takes_turns {
+                true => 0,
+                false => (EACH * self.connections * self.mss).min(carried.saturating_mul(2)),
+            };
             self.target = target;
             let first = if self.is_beginning() { self.first() } else { 0 };
             let least = each.max(FLOOR * self.mss).max(first);

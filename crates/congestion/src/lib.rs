@@ -73,7 +73,7 @@ pub use algorithm::{
     Algorithm, Bbr, Bbr3, Cubic, Fixed, Hybla, ParseAlgorithmError, Reno, Vegas, WestwoodPlus,
 };
 pub use arrival_delay::{ArrivalDelay, HostClock, Trip, Waited, mean_toward};
-pub use auto_clamp::{AutoClamp, AutoClampConfig, Others};
+pub use auto_clamp::{AutoClamp, AutoClampConfig, EACH, Others};
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, KnownPath, LossSample};
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use lateness::Lateness;

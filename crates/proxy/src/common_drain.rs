@@ -25,8 +25,8 @@ const BUSY: Duration = Duration::from_millis(500);
 const SETTLED: Duration = Duration::from_millis(300);
 /// The shortest time between two drains, and the longest: it doubles.
 const WAIT: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(8)];
-/// Where the mean rate of a host carries less than this in a round trip, in bytes (two segments), the least windows of all fill the queue, and nothing
-/// drains it.
+/// Where the mean rate of those who have a window carries less than this in a round trip, in bytes (two segments), the least windows of all fill the
+/// queue, and nothing drains it.
 const LEAST_PRODUCT: u128 = 3000;
 
 /// What is known of a busy group.
@@ -55,8 +55,10 @@ pub(crate) struct Look {
     pub connections: usize,
     /// How far away the nearest of them is.
     pub nearest: Duration,
-    /// To hold back may drain their queues: the least windows do not fill them.
+    /// To hold back may drain their queues: the least windows of all groups do not fill them.
     pub can_drain: bool,
+    /// The least windows of all hosts would fill them, if each had one.
+    pub is_crowded: bool,
     /// All are to hold back now.
     pub drain: bool,
 }
@@ -123,10 +125,12 @@ impl CommonDrain {
         let rates = paths.iter().map(|(path, _)| path.rate).fold(0, u64::saturating_add);
         let mean_rate = rates / hosts as u64;
         let nearest = paths.iter().map(|(path, _)| path.shortest).min()?;
-        let product = u128::from(mean_rate) * nearest.as_nanos() / 8_000_000_000;
-        let can_drain = product >= LEAST_PRODUCT;
+        let least_fits = |count: usize| {
+            u128::from(rates) * nearest.as_nanos() / 8_000_000_000 >= LEAST_PRODUCT * count as u128
+        };
+        let (can_drain, is_crowded) = (least_fits(paths.len()), !least_fits(hosts));
         let drain = can_drain && self.is_due(now, &paths, nearest);
-        Some(Look { mean_rate: Some(mean_rate), connections, nearest, can_drain, drain })
+        Some(Look { mean_rate: Some(mean_rate), connections, nearest, can_drain, is_crowded, drain })
     }
 
     /// Whether all are to hold back now.

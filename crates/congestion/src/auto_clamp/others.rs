@@ -1,12 +1,13 @@
 //! Others who may share the path's queue: what is known of them, and what is done together.
 use super::under_load::UnderLoad;
-use super::{AutoClamp, DRAINED, FLOOR, Phase, RoundTrips};
+use super::{AutoClamp, DRAINED, FLOOR, Phase, RoundTrips, SURPLUS};
 use crate::Delivery;
 use crate::min_filter::MinFilter;
 use crate::recent_max::RecentMax;
+use crate::volume;
 use crate::window::MAX_WINDOW;
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{BitRate, Time};
 
 /// What is known of those who may share a link with a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,13 @@ impl AutoClamp {
     /// Something was delivered while another window than this was in use.
     pub fn on_delivery_beside(&mut self, delivery: Delivery) {
         self.path.on_delivery(delivery);
+    }
+
+    /// Others are served with this window from now on: together they have `rate` in a round trip of `nearest`. No less than `least`
+    /// bytes.
+    pub fn on_joined(&mut self, now: Time, nearest: Duration, rate: BitRate, least: u64) {
+        let product = volume::in_time(rate.bits_per_sec(), nearest);
+        self.on_uncontested(now, nearest, (product + SURPLUS.of(product)).max(least));
     }
 
     /// Nobody competes any more, and round trips of late were as short as `rtt`. The window goes on from `window` bytes.

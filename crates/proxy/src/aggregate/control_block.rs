@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 pub(super) use overtaking::Delivered;
 use overtaking::Followed;
-use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
+use shorthaul_congestion::{Delivery, EACH, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
 use tail_probe::TailProbe;
@@ -90,6 +90,8 @@ pub(crate) struct Aggregate {
     pub log: SkipackLog,
     /// What its hosts have of their own, and whose turn it is.
     pub parts: Parts,
+    /// When the newest of what was delivered was sent, of two hosts.
+    delivered: Delivered,
     pub mss: u32,
     in_flight: u64,
     /// Of that, what is not on the link.
@@ -149,6 +151,7 @@ impl Aggregate {
             pacer: Pacer::new(mss),
             log: SkipackLog::default(),
             parts: Parts::default(),
+            delivered: Delivered::default(),
             mss,
             in_flight: 0,
             off_link: 0,
@@ -362,7 +365,8 @@ impl Aggregate {
 
     /// There are more active connections now, or fewer.
     fn on_active(&mut self, now: Time) {
-        self.window.set_connections(now, self.parts.active(), self.mss, self.rtt.srtt());
+        let shared_by = (self.parts.active(), self.parts.len());
+        self.window.set_connections(now, shared_by, self.mss, self.rtt.srtt());
         self.pace();
     }
 
@@ -418,10 +422,12 @@ impl Aggregate {
         self.tail_probe.on_answer();
         let of_window = feedback.delivered as f64 / self.window() as f64;
         // Where a host waits in another queue than the others of its group, its round trips tell it.
-        let of_nearest = trip.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
+        let at_once = feedback.delivered >= EACH * u64::from(self.mss);
+        let of_nearest = trip.map(|rtt| self.parts.on_round_trip(now, part, (rtt, at_once), of_window));
         self.measured = of_nearest.or(self.measured);
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
+            self.delivered.on_delivered(now, part, sent_at);
             if let Some(part) = self.parts.get_mut(part) {
                 part.delivered.on_delivered(now, slot, sent_at);
             }
@@ -599,8 +605,8 @@ impl Aggregate {
             // The rate alone is known.
             false => u64::MAX,
         };
-        let credit = if credit < mss && self.is_starved(now) { mss } else { credit };
-        if credit < mss {
+        let least = self.window.least_turn(self.mss);
+        if credit < least && !self.is_starved(now) {
             self.window.on_full();
             self.look_at = self.unsplit.expires_at(round_trip);
             return None;
@@ -610,17 +616,17 @@ impl Aggregate {
             if self.under_way() == 0 {
                 self.pacer.on_transmit_start(now);
             }
-            self.pace_at = self.pacer.next_send(now, mss);
+            self.pace_at = self.pacer.next_send(now, least);
             if self.pace_at.is_some() {
                 return None;
             }
-            budget = self.pacer.budget(now).max(mss);
+            budget = self.pacer.budget(now).max(least);
         }
         // Small beside the window, so that shares are exact; long enough that a fast link is served in
         // super-segments.
-        let quantum = (self.window() / 32 / mss).max(1) * mss;
+        let quantum = (self.window() / 32 / mss * mss).max(least);
         let turn = self.parts.next()?;
-        Some((turn, quantum.min(credit).min(budget)))
+        Some((turn, quantum.min(credit.max(mss)).min(budget)))
     }
 
     /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips: one segment

@@ -21,8 +21,8 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// For how long the shortest of all is.
 const NEAREST: Duration = Duration::from_secs(3600);
 
-/// The weight of a round trip in the moving average of a host's queue.
-const QUEUE_GAIN: f64 = 1.0 / 32.0;
+/// The weight of a round trip in the moving average of a host's queue. The first ones have equal weights.
+const QUEUE_GAIN: f64 = 1.0 / 16.0;
 /// Queues that differ by no more than this, in nanoseconds, are not told apart.
 const DIFFERENCE: f64 = 10e6;
 /// For so long they have to differ.
@@ -47,10 +47,12 @@ pub(crate) struct Part {
     active: usize,
     /// Its shortest round trip of late.
     base: MinFilter,
-    /// How much longer round trips are than that, on average; nanoseconds.
+    /// How much longer round trips are than the shortest, on average; nanoseconds.
     queue: f64,
     /// Round trips, on average; nanoseconds.
     trip: f64,
+    /// How many of them were measured.
+    trips: u32,
     /// Since when that is another than the others'.
     differs_since: Option<Time>,
 }
@@ -74,6 +76,8 @@ pub(crate) struct Parts {
     measured: usize,
     queues: f64,
     trips: f64,
+    /// Since when they are measured.
+    queues_from: Time,
 }
 
 impl Parts {
@@ -91,6 +95,7 @@ impl Parts {
             base: MinFilter::default(),
             queue: 0.0,
             trip: 0.0,
+            trips: 0,
             differs_since: None,
         }) as u32
     }
@@ -106,7 +111,7 @@ impl Parts {
     /// Whether a host waits in another queue than the others, and has done so for a while.
     pub fn differs(&mut self, now: Time, part: u32) -> bool {
         let count = self.measured;
-        let known = self.parts.get_mut(part as usize).filter(|known| known.trip > 0.0 && count > 1);
+        let known = self.parts.get_mut(part as usize).filter(|known| known.trips > 0 && count > 1);
         let Some(known) = known else { return false };
         let mean = |all: f64, own: f64| (all - own).max(0.0) / (count - 1) as f64;
         let others = mean(self.queues, known.queue);
@@ -120,10 +125,20 @@ impl Parts {
         now.saturating_since(*known.differs_since.get_or_insert(now)) >= DIFFERS
     }
 
+    /// Hosts come from other groups, and were in the same queue. How long each waited before says nothing of how long it will: only round trips that end
+    /// later than `from` do.
+    pub fn forget_queues(&mut self, from: Time) {
+        self.queues_from = from;
+        for (_, part) in &mut self.parts {
+            (part.queue, part.trip, part.trips, part.differs_since) = (0.0, 0.0, 0, None);
+        }
+        (self.measured, self.queues, self.trips) = (0, 0.0, 0.0);
+    }
+
     /// A host without connections is forgotten.
     pub fn remove(&mut self, part: u32) {
         if let Some(gone) = self.parts.try_remove(part as usize) {
-            self.measured -= usize::from(gone.trip > 0.0);
+            self.measured -= usize::from(gone.trips > 0);
             self.queues -= gone.queue;
             self.trips -= gone.trip;
             if gone.active > 0 {
@@ -229,21 +244,30 @@ impl Parts {
         }
     }
 
-    /// A delivery of this part of a window to a host measured a round trip. Returns what it would be of the nearest host.
-    pub fn on_round_trip(&mut self, now: Time, part: u32, rtt: Duration, of_window: f64) -> Duration {
+    /// A delivery of this part of a window to a host measured a round trip, and was acknowledged at once or perhaps not. Returns what it would be of the nearest host.
+    pub fn on_round_trip(
+        &mut self,
+        now: Time,
+        part: u32,
+        (rtt, at_once): (Duration, bool),
+        of_window: f64,
+    ) -> Duration {
         let Some(known) = self.parts.get_mut(part as usize) else { return rtt };
         let before = known.base.get();
         known.base.update(now, rtt, REMEMBERED);
         let base = known.base.get().unwrap_or(rtt);
-        let more = (rtt.saturating_sub(base).as_nanos() as f64 - known.queue) * QUEUE_GAIN;
-        known.queue += more;
-        self.queues += more;
-        let trip = rtt.as_nanos() as f64;
-        let is_first = known.trip <= 0.0;
-        let more = if is_first { trip.max(1.0) } else { (trip - known.trip) * QUEUE_GAIN };
-        self.measured += usize::from(is_first);
-        known.trip += more;
-        self.trips += more;
+        // A receiver may keep the acknowledgment of a single segment (RFC 5681 §4.2): that is no queue.
+        if at_once && now >= self.queues_from {
+            known.trips = known.trips.saturating_add(1);
+            let gain = QUEUE_GAIN.max(1.0 / f64::from(known.trips));
+            let more = (rtt.saturating_sub(base).as_nanos() as f64 - known.queue) * gain;
+            known.queue += more;
+            self.queues += more;
+            let more = (rtt.as_nanos() as f64 - known.trip) * gain;
+            self.measured += usize::from(known.trips == 1);
+            known.trip += more;
+            self.trips += more;
+        }
         self.nearest.update(now, rtt, NEAREST);
         if self.parts.len() == 1 {
             self.beyond = 0.0;
@@ -347,8 +371,8 @@ mod tests {
         let [near, far] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
         for k in 0..100 {
             let at = Time::from_millis(k);
-            assert_eq!(parts.on_round_trip(at, near, ms(20 + k % 3), 0.1), ms(20 + k % 3));
-            let told = parts.on_round_trip(at, far, ms(60 + k % 3), 0.1);
+            assert_eq!(parts.on_round_trip(at, near, (ms(20 + k % 3), true), 0.1), ms(20 + k % 3));
+            let told = parts.on_round_trip(at, far, (ms(60 + k % 3), true), 0.1);
             assert_eq!(told, ms(20 + k % 3), "its queue is the same, and its path is 40 ms longer");
         }
         assert_eq!(parts.reach(), ms(40));
@@ -360,10 +384,10 @@ mod tests {
         let ms = Duration::from_millis;
         let mut parts = Parts::default();
         let [one, never] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
-        parts.on_round_trip(Time::ZERO, one, ms(30), 0.1);
+        parts.on_round_trip(Time::ZERO, one, (ms(30), true), 0.1);
         for tenth in 1..600 {
             let now = Time::from_millis(10 * tenth);
-            parts.on_round_trip(now, one, ms(90), 0.1);
+            parts.on_round_trip(now, one, (ms(90), true), 0.1);
             assert!(!parts.differs(now, one) && !parts.differs(now, never));
         }
     }
@@ -374,12 +398,12 @@ mod tests {
         let differs = |first: u64, then: u64| {
             let mut parts = Parts::default();
             let [one, two] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
-            parts.on_round_trip(Time::ZERO, one, ms(30), 0.1);
-            parts.on_round_trip(Time::ZERO, two, ms(first), 0.1);
+            parts.on_round_trip(Time::ZERO, one, (ms(30), true), 0.1);
+            parts.on_round_trip(Time::ZERO, two, (ms(first), true), 0.1);
             (1..600).any(|tenth| {
                 let now = Time::from_millis(10 * tenth);
-                parts.on_round_trip(now, one, ms(90), 0.1);
-                parts.on_round_trip(now, two, ms(then), 0.1);
+                parts.on_round_trip(now, one, (ms(90), true), 0.1);
+                parts.on_round_trip(now, two, (ms(then), true), 0.1);
                 parts.differs(now, two)
             })
         };

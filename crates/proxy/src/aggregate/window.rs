@@ -6,7 +6,7 @@ use super::rivals::{Advice, Delivered, Rivals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Others};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, EACH, Others};
 use shorthaul_types::{BitRate, Time};
 
 /// Windows of ten segments for each connection until more is known (RFC 6928).
@@ -58,6 +58,8 @@ pub(crate) struct SharedWindow {
     /// A window of losses is looked at after this time, the next time.
     look_after: Duration,
     connections: u64,
+    /// Its connections are of several hosts.
+    takes_turns: bool,
     /// Others are busy who may share the link.
     has_others: bool,
     /// A drain of all may end losses; so often it was asked for; and whether it is now.
@@ -121,6 +123,7 @@ impl SharedWindow {
             lost_at: Time::ZERO,
             look_after: FIRST_LOOK,
             connections: 1,
+            takes_turns: false,
             has_others: false,
             can_drain: false,
             asked: 0,
@@ -178,6 +181,15 @@ impl SharedWindow {
     pub fn get(&self, mss: u32) -> u64 {
         let clamp = self.rivals.of(self.followed());
         (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
+    }
+
+    /// What a connection sends in its turn at least, if it has as much: one segment of `mss` bytes, or where the window is too small for two of each,
+    /// two. Those a receiver acknowledges at once; for a single one of each connection the window would wait.
+    pub fn least_turn(&self, mss: u32) -> u64 {
+        let each = EACH * u64::from(mss);
+        let takes_turns = self.takes_turns && matches!(self.clamp, Size::Auto(_));
+        let is_crowded = takes_turns && self.get(mss) < each * self.connections;
+        if is_crowded { each } else { u64::from(mss) }
     }
 
     /// The window that follows the path, in bytes.
@@ -251,15 +263,24 @@ impl SharedWindow {
         Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
-    /// Sets how many connections share it, with segments of `mss` bytes and round trips of `rtt`.
-    pub fn set_connections(&mut self, now: Time, connections: usize, mss: u32, rtt: Option<Duration>) {
+    /// Sets how many connections of so many hosts share it, with segments of `mss` bytes and round trips of `rtt`. Those of several hosts take turns
+    /// where it is small; those of one keep a part each, so that none of its peers has to wait for what another does not acknowledge.
+    pub fn set_connections(
+        &mut self,
+        now: Time,
+        (connections, hosts): (usize, usize),
+        mss: u32,
+        rtt: Option<Duration>,
+    ) {
         self.connections = connections as u64;
+        self.takes_turns = hosts > 1;
         if let (Some(competition), false) = (&mut self.competition, self.has_others) {
             competition.set_connections(now, self.connections);
         }
         if let Size::Auto(auto) = &mut self.clamp {
             let slow = rtt.is_none_or(|rtt| rtt >= SLOW);
             let beginning = if slow { 1 } else { connections.min(INITIAL_CONNECTIONS) };
+            auto.set_turns(hosts > 1);
             auto.set_connections(connections, beginning as u64 * INITIAL_SEGMENTS * u64::from(mss));
         }
     }
@@ -371,15 +392,15 @@ impl SharedWindow {
         self.competition.as_ref().is_some_and(Competition::is_of_losses)
     }
 
-    /// Others are served with this window, too, that had one of `window` bytes. What was found for each may not be right for all.
-    pub fn join(&mut self, now: Time, window: u64) {
-        let competition = self.competition.take().map(|competition| competition.window());
+    /// Others are served with this window, too: together they have `rate`, the nearest is so far away, and `in_flight` bytes are on their way. What was
+    /// found for each may not be right for all. No less than `least` bytes.
+    pub fn join(&mut self, now: Time, (nearest, rate, least): (Duration, BitRate, u64), in_flight: u64) {
+        self.competition = None;
         self.rivals.rest(now);
-        let Size::Auto(auto) = &mut self.clamp else { return };
-        if let Some(rtt) = auto.path().min_rtt() {
-            auto.on_uncontested(now, rtt, window + competition.unwrap_or(auto.window()));
-        }
         self.losses = Losses::default();
+        self.of_outage = OfOutage { lost: in_flight, delivered: 2 * in_flight };
+        let Size::Auto(auto) = &mut self.clamp else { return };
+        auto.on_joined(now, nearest, rate, least);
     }
 
     /// Whether all who may share the queue are to hold back: losses do not end, or the path is to be seen without it.

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::Others;
-use shorthaul_types::Time;
+use shorthaul_types::{BitRate, Time};
 
 /// A host that was served with others, wrongly, is not for so long, whatever it loses.
 const APART: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ impl Gateway {
             }
         }
         // Where the least windows are too large, others that have waited as long share that queue, too.
-        if !look.can_drain && (joined.is_some() || losing.len() > 1) {
+        if look.is_crowded && (joined.is_some() || losing.len() > 1) {
             let of = joined.as_slice().iter().chain(&losing);
             let waited = of.clone().map(|(_, srtt)| *srtt).sum::<Duration>() / of.count() as u32;
             let alike = |srtt: Duration| srtt >= waited * 3 / 4 && srtt <= waited * 4 / 3;
@@ -106,17 +106,32 @@ impl Gateway {
         );
     }
 
-    /// Groups that go on losing much at the same time share a queue that has no room for a window of each: one serves them all from now on.
+    /// Groups that go on losing much at the same time share a queue that has no room for a window of each: one serves them all from now on, of what
+    /// they were delivered together in the shortest of their round trips.
     fn join_by_losses(&mut self, now: Time, joined: Option<u32>, losing: Vec<u32>) {
         let Some(into) = joined.or((losing.len() > 1).then(|| losing.first().copied()).flatten()) else {
             return;
         };
-        for from in losing.into_iter().filter(|from| *from != into) {
-            let Some(window) = self.access.aggregate(from).map(Aggregate::window) else { continue };
-            if let Some(aggregate) = self.access.aggregate_mut(into) {
-                aggregate.joined_by_losses = true;
-                aggregate.window.join(now, window);
-            }
+        let from: Vec<u32> = losing.into_iter().filter(|from| *from != into).collect();
+        if from.is_empty() {
+            return;
+        }
+        let all: Vec<&Aggregate> =
+            from.iter().chain([&into]).filter_map(|group| self.access.aggregate(*group)).collect();
+        let in_flight = all.iter().map(|aggregate| aggregate.in_flight()).sum();
+        let paths: Vec<(Duration, u64)> =
+            all.iter().filter_map(|aggregate| aggregate.window.path()).collect();
+        let rate = paths.iter().map(|(_, rate)| *rate).fold(0, u64::saturating_add);
+        let nearest = paths.iter().map(|(shortest, _)| *shortest).min();
+        if let (Some(aggregate), Some(nearest)) = (self.access.aggregate_mut(into), nearest) {
+            // Of a group that was joined before, what it has now is the link's as far as that was found; newcomers have taken from it since.
+            let least = if aggregate.joined_by_losses { aggregate.window.get(aggregate.mss) } else { 0 };
+            aggregate.joined_by_losses = true;
+            let soon = now + 2 * aggregate.srtt().unwrap_or_default();
+            aggregate.parts.forget_queues(soon);
+            aggregate.window.join(now, (nearest, BitRate::from_bits_per_sec(rate), least), in_flight);
+        }
+        for from in from {
             self.detector.forget(from);
             self.serve_with(now, into, from);
         }

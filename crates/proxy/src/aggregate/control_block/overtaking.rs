@@ -49,7 +49,7 @@ pub(super) struct Newest {
     slot: u32,
 }
 
-/// The newest of what was delivered to a host, of two connections. Hosts of one group may be in different queues.
+/// The newest of what was delivered to a host, of two connections, since hosts of one group may be in different queues; or to a group, of two hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered([Option<Newest>; 2]);
 
@@ -127,6 +127,12 @@ impl Aggregate {
         self.newest_but_of(whose).is_some_and(|newest| sent + self.reordered() < newest)
     }
 
+    /// Whether other hosts of the group have what was sent so much later than this that no way explains it: they wait in the same queue.
+    fn is_overtaken_by_others(&self, part: u32, since: Time) -> bool {
+        let after = since + self.parts.reach() + self.reordered();
+        self.delivered.newest_but_of(part).is_some_and(|newest| newest.sent > after)
+    }
+
     /// How long a connection waits to be looked at. By the shortest round trip: the smoothed one may be what slow peers make it.
     fn pause(&self) -> Duration {
         self.rtt.min_rtt().unwrap_or_default() + self.reordered()
@@ -154,6 +160,11 @@ impl Aggregate {
             let left = if member.off_link.newest > flight.since { 0 } else { flight.left };
             self.judge(now, &mut member.off_link, Flight { left, ..flight });
             member.off_link.passed = member.off_link.passed.max(left.min(member.in_flight));
+            member.off_link.flight = Some(next);
+            self.count(now, member, sender);
+        } else if self.is_crowded() && self.is_overtaken_by_others(member.part, flight.since) {
+            // Lost or late, it is not on the link, and nobody has to wait for it.
+            member.off_link.passed = member.off_link.passed.max(flight.left.min(member.in_flight));
             member.off_link.flight = Some(next);
             self.count(now, member, sender);
         } else if let Some(slow) = member.off_link.slow {
