@@ -335,7 +335,7 @@ fn hosts_that_are_found_to_share_a_bottleneck_share_it_as_if_it_were_configured(
     assert!(jain(&hosts) >= 0.9 && queue <= 0.25 * usual, "{seen}");
 }
 
-/// Nobody has seen the path without a queue but the first; least windows of fifty fill the queue. With nothing configured nobody is worse off for the gateway.
+/// Nobody has seen the path without a queue but the first; least windows of fifty would fill the queue. With nothing configured nobody is worse off for the gateway.
 #[test]
 fn hosts_that_share_a_link_are_not_harmed_where_nothing_is_configured() {
     for (hosts, rate, seed) in [(2, 10, 1), (6, 10, 1), (6, 30, 1), (50, 10, 1), (50, 10, 2), (50, 30, 1)] {
@@ -346,11 +346,12 @@ fn hosts_that_share_a_link_are_not_harmed_where_nothing_is_configured() {
         println!("{seen}");
         assert!(gateway.jain >= direct.jain, "{seen}");
         assert!(gateway.used >= direct.used - 0.01 && gateway.page <= direct.page, "{seen}");
-        // A full queue is as long as another.
-        assert!(gateway.queue <= 1.01 * direct.queue, "{seen}");
         let groups = gateway.groups.last().map_or(0, |(_, count)| *count);
         if hosts == 50 {
             assert!(groups <= 5, "one window for all, or nearly all: {seen}");
+            // They take turns: the queue is short, though two segments of each would fill it.
+            assert!(gateway.jain >= 0.97, "{seen}");
+            assert!(gateway.queue <= 0.5 * direct.queue && gateway.page <= 0.8 * direct.page, "{seen}");
         } else {
             assert_eq!(groups, hosts as usize, "{seen}");
             assert!(gateway.queue <= 0.6 * direct.queue && gateway.page <= 0.6 * direct.page, "{seen}");

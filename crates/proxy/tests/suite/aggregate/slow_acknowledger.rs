@@ -1,7 +1,7 @@
 //! Ends of a host that acknowledge what they get slowly, or are behind a slow network of their own: what they keep on its way is not on the link, and the
 //! other connections of that host have their share of it.
 use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
-use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, Policy};
+use shorthaul_proxy::{AggregateConfig, Bottleneck, Gateway, GatewayConfig, Policy};
 use shorthaul_types::{BitRate, Bytes, SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Machine as _, SackBlock, TcpFlags, TcpHeader, TcpOptions, Timestamps, TxBatch,
@@ -60,9 +60,14 @@ enum Event {
     Speaks(u16),
 }
 
-/// A gateway, a link behind it, and a host with several connections.
+/// A gateway, a link behind it, and hosts with one connection or several.
 struct World {
     subject: Subject,
+    link: BitRate,
+    /// Whether each end is a host of its own.
+    apart: bool,
+    /// What the link has carried, in bytes.
+    carried: u64,
     ends: BTreeMap<u16, End>,
     /// When the link is free again.
     free_at: Time,
@@ -74,12 +79,30 @@ struct World {
 }
 
 impl World {
+    /// With one host.
     fn new() -> World {
+        World::with(LINK, Vec::new())
+    }
+
+    /// With a host for each end, all of a bottleneck of this rate that nobody told the gateway.
+    fn of_hosts(link: BitRate) -> World {
+        let bottleneck =
+            Bottleneck { name: "link".into(), hosts: Vec::new(), rate: None, weights: Vec::new() };
+        World { apart: true, ..World::with(link, vec![bottleneck]) }
+    }
+
+    fn with(link: BitRate, bottlenecks: Vec<Bottleneck>) -> World {
         let aggregate = Some(Arc::new(AggregateConfig::default()));
-        let subject = Subject::new(GatewayConfig::of(Policy { aggregate, ..Policy::default() }));
+        let config = GatewayConfig::of(Policy { aggregate, ..Policy::default() });
+        let subject = Subject::new(GatewayConfig { bottlenecks, ..config });
         let free_at = subject.now;
         let (ends, events) = (BTreeMap::new(), BTreeMap::new());
-        World { subject, ends, free_at, longest_wait: Duration::ZERO, events, numbers: 0 }
+        let longest_wait = Duration::ZERO;
+        World { subject, link, apart: false, carried: 0, ends, free_at, longest_wait, events, numbers: 0 }
+    }
+
+    fn host_of(&self, port: u16) -> Ipv4Addr {
+        if self.apart { Ipv4Addr::new(10, 0, 1, port as u8) } else { HOST }
     }
 
     fn at(&mut self, time: Time, event: Event) {
@@ -119,7 +142,7 @@ impl World {
         let window = (WINDOW / WINDOW_UNIT) as u16;
         let header =
             TcpHeader { seq: SeqNum(seq), ack: SeqNum(ack), flags, window, options, ..TcpHeader::default() };
-        let ends = [(HOST, port), SERVER].map(SocketAddr::from);
+        let ends = [(self.host_of(port), port), SERVER].map(SocketAddr::from);
         let out = self.subject.takes(up, segment(ends, up, ISN, header, &vec![7; bytes as usize]));
         self.note(out);
     }
@@ -136,7 +159,8 @@ impl World {
             } else if port == Gateway::ACCESS && len > 0 {
                 let now = self.subject.now;
                 self.longest_wait = self.longest_wait.max(self.free_at.saturating_since(now));
-                self.free_at = self.free_at.max(now) + LINK.time_to_send(Bytes(u64::from(len) + 52));
+                self.free_at = self.free_at.max(now) + self.link.time_to_send(Bytes(u64::from(len) + 52));
+                self.carried += u64::from(len) + 52;
                 let stamp = header.options.timestamps.map_or(0, |stamps| stamps.val);
                 let arrives = Event::Arrives(header.dst_port, header.seq.0 - ISN, len, stamp);
                 self.at(self.free_at + DELAY, arrives);
@@ -312,6 +336,38 @@ fn who_is_slow_to_acknowledge_leaves_the_link_to_others_of_the_host() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Hosts that share a link whose window is smaller than two segments of each wait for one another; not for who acknowledges seldom.
+#[test]
+fn hosts_that_acknowledge_seldom_leave_no_link_idle_that_others_share() {
+    let link = BitRate::from_bits_per_sec(5_000_000);
+    let late = Kind::Late(Duration::from_secs(2), u32::MAX);
+    let mut world = World::of_hosts(link);
+    let ends = |kind: fn(u16) -> bool| (1..=40).filter(move |port| kind(*port));
+    ends(|port| port % 2 == 0).for_each(|port| world.open(port, u32::MAX / 2, Kind::Prompt));
+    ends(|port| port % 2 == 1).for_each(|port| world.open(port, u32::MAX / 2, late));
+    world.wait(Duration::from_secs(10));
+    let before = world.carried;
+    world.longest_wait = Duration::ZERO;
+    let had = |world: &World, odd: u16| {
+        world
+            .ends
+            .iter()
+            .filter(|(port, _)| **port % 2 == odd)
+            .map(|(_, end)| u64::from(end.received))
+            .sum::<u64>()
+    };
+    let [prompt, slow] = [had(&world, 0), had(&world, 1)];
+    world.wait(Duration::from_secs(20));
+    let used = (world.carried - before) as f64 * 8.0 / 20.0 / link.bits_per_sec() as f64;
+    let [prompt, slow] = [had(&world, 0) - prompt, had(&world, 1) - slow];
+    let waits = world.longest_wait;
+    println!("{used:.3} of the link, prompt {prompt}, slow {slow}, the longest wait {waits:?}");
+    assert!((0.95..1.05).contains(&used), "{used} of the link");
+    assert!(prompt >= slow, "prompt {prompt}, slow {slow}");
+    // What they acknowledge all at once looks like a faster link, so a queue stands; of what counts until they do it would be 3.6 s.
+    assert!(waits < Duration::from_secs(2), "{waits:?}");
 }
 
 #[test]
