@@ -5,7 +5,7 @@
 //! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · aggregated
 //!                   the surplus is what the link carries in 2 ms, where that is more; of what others are offered it grows while no
 //!                   queue is seen
-//! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
+//! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less; none where connections take turns
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `aggregated`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
