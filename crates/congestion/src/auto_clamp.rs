@@ -134,7 +134,7 @@ const FLOOR: u64 = 4;
 /// The same while all hold back: two that are acknowledged at once.
 const DRAINED: u64 = 2;
 /// The least window of each connection, in segments: a receiver acknowledges every second one at once (RFC 5681 §4.2), and
-/// a single one within [`DELAYED_ACK`]. Connections that take turns have so much on their way, or nothing.
+/// a single one within 200 ms (RFC 8985 §7.2). Connections that take turns have so much on their way, or nothing.
 pub const EACH: u64 = 2;
 /// How long an acknowledgment is delayed, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
 /// that is not the link's, and a window that follows it proves it right. Twice what is carried in this time (so that it
