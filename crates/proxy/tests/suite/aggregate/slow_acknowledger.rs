@@ -84,7 +84,7 @@ impl World {
         World::with(LINK, Vec::new())
     }
 
-    /// With a host for each end, all of a bottleneck of this rate that nobody told the gateway.
+    /// With a host for each end, all of one bottleneck, of whose rate nobody told the gateway.
     fn of_hosts(link: BitRate) -> World {
         let bottleneck =
             Bottleneck { name: "link".into(), hosts: Vec::new(), rate: None, weights: Vec::new() };
