@@ -27,6 +27,7 @@ use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
 use crate::unsplit::{Queues, Unmeasured};
 use crate::{Counters, FlowInfo, GatewayConfig, SplitFlow};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -89,6 +90,8 @@ pub struct Gateway {
     /// Which hosts share a bottleneck, where that is to be found out.
     detector: Detector,
     common_drain: CommonDrain,
+    /// Groups of a predecessor by their numbers and when they began there, and which they are here.
+    inherited_groups: BTreeMap<(u64, u64), (u32, Time)>,
     /// Whether splitting pays.
     gains: Gains,
     /// How many of the policies are for new flows; those behind them are kept for flows that have them.
@@ -112,6 +115,7 @@ impl Gateway {
             access,
             detector: Detector::default(),
             common_drain: CommonDrain::default(),
+            inherited_groups: BTreeMap::new(),
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),

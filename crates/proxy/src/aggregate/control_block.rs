@@ -6,6 +6,7 @@ mod stall;
 mod tail_probe;
 
 use super::config::{AggregateConfig, INTERACTIVE};
+use super::joined::Joined;
 use super::member::{Member, PROBE, Silence};
 use super::off_link::Says;
 use super::part::Parts;
@@ -20,7 +21,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 pub(super) use overtaking::Delivered;
 use overtaking::Followed;
-use shorthaul_congestion::{Delivery, EACH, Pacer, RttConfig, RttEstimator};
+use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
 use tail_probe::TailProbe;
@@ -76,6 +77,8 @@ pub(crate) struct Answering {
     pub says: Says,
     /// Whether a mark is the link's: that of a slow peer may be its own network's.
     pub marks: bool,
+    /// Whether they came as soon as what they acknowledge: a receiver may keep that of a single segment (RFC 5681 §4.2).
+    pub at_once: bool,
 }
 
 /// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
@@ -133,8 +136,8 @@ pub(crate) struct Aggregate {
     pub measured: Option<Duration>,
     /// After so many drains of all groups its shortest round trip is taken to be without a queue of theirs.
     pub unsure: u8,
-    /// Its hosts were not said to share a bottleneck: they lost too much without.
-    pub joined_by_losses: bool,
+    /// Its hosts were not said to share a bottleneck: they lost too much without, and are served together since then.
+    pub joined: Option<Joined>,
     /// It is not served together with others before.
     pub apart_until: Time,
     /// That round trip, when there was no doubt of it.
@@ -177,7 +180,7 @@ impl Aggregate {
             measured: None,
             unsure: UNSURE,
             known: Duration::MAX,
-            joined_by_losses: false,
+            joined: None,
             apart_until: Time::ZERO,
         }
     }
@@ -365,7 +368,7 @@ impl Aggregate {
 
     /// There are more active connections now, or fewer.
     fn on_active(&mut self, now: Time) {
-        let shared_by = (self.parts.active(), self.parts.len());
+        let shared_by = (self.parts.active(), self.parts.active_hosts());
         self.window.set_connections(now, shared_by, self.mss, self.rtt.srtt());
         self.pace();
     }
@@ -398,7 +401,7 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now, self.in_flight);
         }
-        let Answering { slot, part, says, marks } = from;
+        let Answering { slot, part, says, marks, at_once } = from;
         let is_behind = feedback.newest.is_some_and(|sent| self.is_behind((slot, part), sent));
         let (extra, is_of_link) = match says {
             Says::All => (Duration::ZERO, !is_behind),
@@ -422,7 +425,6 @@ impl Aggregate {
         self.tail_probe.on_answer();
         let of_window = feedback.delivered as f64 / self.window() as f64;
         // Where a host waits in another queue than the others of its group, its round trips tell it.
-        let at_once = feedback.delivered >= EACH * u64::from(self.mss);
         let of_nearest = trip.map(|rtt| self.parts.on_round_trip(now, part, (rtt, at_once), of_window));
         self.measured = of_nearest.or(self.measured);
         if let Some(sent_at) = feedback.newest {
@@ -512,6 +514,11 @@ impl Aggregate {
     /// Whether it serves one host, and no others are busy who may share its link.
     pub fn is_of_one(&self) -> bool {
         self.parts.len() == 1 && !self.window.has_others()
+    }
+
+    /// Whether several hosts have something on the link just now.
+    fn is_shared(&self) -> bool {
+        self.parts.active_hosts() > 1 || self.window.has_others()
     }
 
     /// The shared window, in bytes.
@@ -608,7 +615,8 @@ impl Aggregate {
         let least = self.window.least_turn(self.mss);
         if credit < least && !self.is_starved(now) {
             self.window.on_full();
-            self.look_at = self.unsplit.expires_at(round_trip);
+            let starves_at = self.starves_at().filter(|at| self.takes_turns() && *at > now);
+            self.look_at = self.unsplit.expires_at(round_trip).into_iter().chain(starves_at).min();
             return None;
         }
         let mut budget = u64::MAX;
@@ -626,14 +634,29 @@ impl Aggregate {
         // super-segments.
         let quantum = (self.window() / 32 / mss * mss).max(least);
         let turn = self.parts.next()?;
-        Some((turn, quantum.min(credit.max(mss)).min(budget)))
+        Some((turn, quantum.min(credit.max(least)).min(budget)))
     }
 
-    /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips: one segment
-    /// finds out whether others answer sooner.
+    /// Whether connections wait for each other, since the window is too small for two segments of each.
+    pub fn takes_turns(&self) -> bool {
+        self.window.least_turn(self.mss) > u64::from(self.mss)
+    }
+
+    /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips: one turn
+    /// finds out whether others answer sooner. Where few turns fill the window, those who have them may answer nothing at all.
     fn is_starved(&self, now: Time) -> bool {
-        let wait = self.rtt.min_rtt().map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt));
-        now.saturating_since(self.sent_at) >= wait && now.saturating_since(self.fed_at) < wait
+        let wait = self.starves_after();
+        let is_fed = now.saturating_since(self.fed_at) < wait || self.takes_turns();
+        now.saturating_since(self.sent_at) >= wait && is_fed
+    }
+
+    fn starves_after(&self) -> Duration {
+        self.rtt.min_rtt().map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt))
+    }
+
+    /// When the window has been full for so long, if nothing leaves before.
+    fn starves_at(&self) -> Option<Time> {
+        Some(self.sent_at + self.starves_after())
     }
 
     /// A connection of the host with this part had its turn and sent `bytes` in segments of `mss`, where `in_flight` bytes were on their
@@ -682,5 +705,59 @@ impl Aggregate {
             .into_iter()
             .flatten()
             .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn hosts_that_take_turns_have_one_however_small_their_window_is() {
+        let mss = 1448;
+        let mut now = Time::from_secs(1);
+        let mut aggregate = Aggregate::new(now, mss, Arc::default());
+        let hosts = [0, 1].map(|_| aggregate.parts.insert(now, 1));
+        for part in hosts {
+            (0..20).for_each(|_| aggregate.parts.set_active(part, true));
+        }
+        aggregate.on_active(now);
+        let mut windows = Vec::new();
+        for flow in 0..60 {
+            let turn = Turn { flow, serial: 1, priority: 1, pass: 0, unsplit: false };
+            aggregate.parts.wait(hosts[flow as usize % 2], turn);
+            let (_, credit) = aggregate.next_turn(now).expect("nothing is on its way");
+            let window = aggregate.window();
+            assert!(credit <= window, "{credit} of {window}");
+            windows.push(window / u64::from(mss));
+            // A queue on the way marks each round trip.
+            now += Duration::from_millis(100);
+            aggregate.window.on_mark(now, true, Duration::from_millis(100));
+        }
+        assert!(windows[0] >= 10 && windows[59] == 1, "{windows:?}");
+    }
+
+    #[test]
+    fn who_answers_nothing_keeps_a_small_window_for_two_round_trips_only() {
+        let mss = 1448;
+        let now = Time::from_secs(1);
+        let mut aggregate = Aggregate::new(now, mss, Arc::default());
+        let hosts = [0, 1].map(|_| aggregate.parts.insert(now, 1));
+        for part in hosts {
+            (0..20).for_each(|_| aggregate.parts.set_active(part, true));
+        }
+        aggregate.on_active(now);
+        let window = aggregate.window();
+        let turn = |flow| Turn { flow, serial: 1, priority: 1, pass: 0, unsplit: false };
+        (1..=2).for_each(|flow| aggregate.parts.wait(hosts[1], turn(flow)));
+        // The first host has all of it on its way, and is gone.
+        aggregate.on_send(now, (&turn(0), hosts[0]), (window, mss), 0);
+        aggregate.in_flight = window;
+        assert!(aggregate.next_turn(now).is_none());
+        let at = aggregate.deadline().expect("it is looked again");
+        assert_eq!(at, now + LEAST_STARVED);
+        let (turn, credit) = aggregate.next_turn(at).expect("the other one has a turn");
+        assert_eq!((turn.flow, credit), (1, 2 * u64::from(mss)));
     }
 }

@@ -27,6 +27,8 @@ const QUEUE_GAIN: f64 = 1.0 / 16.0;
 const DIFFERENCE: f64 = 10e6;
 /// For so long they have to differ.
 const DIFFERS: Duration = Duration::from_secs(3);
+/// No host is taken to be farther away than the nearest by more than this: it says so itself.
+const FARTHEST: Duration = Duration::from_secs(1);
 
 /// A host's part.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub(crate) struct Parts {
     /// The weights of the hosts that have active connections.
     active_weight: u64,
     active: usize,
+    /// How many hosts have active connections.
+    active_hosts: usize,
     nearest: MinFilter,
     /// How much farther away than the nearest the farthest is.
     reach: Duration,
@@ -143,6 +147,7 @@ impl Parts {
             self.trips -= gone.trip;
             if gone.active > 0 {
                 self.active -= gone.active;
+                self.active_hosts -= 1;
                 self.active_weight -= u64::from(gone.weight);
             }
             self.waiting.retain(|Reverse((_, waiting))| *waiting != part);
@@ -167,6 +172,11 @@ impl Parts {
         self.active
     }
 
+    /// How many hosts have active connections: of one that is silent nothing is shared.
+    pub fn active_hosts(&self) -> usize {
+        self.active_hosts
+    }
+
     /// A connection of a host has become active, or is no more.
     pub fn set_active(&mut self, part: u32, is_active: bool) {
         let Some(known) = self.parts.get_mut(part as usize) else { return };
@@ -179,8 +189,12 @@ impl Parts {
             self.active -= 1;
         }
         match (before, known.active) {
-            (0, _) => self.active_weight += weight,
-            (_, 0) => self.active_weight -= weight,
+            (0, _) => {
+                (self.active_weight, self.active_hosts) = (self.active_weight + weight, self.active_hosts + 1)
+            }
+            (_, 0) => {
+                (self.active_weight, self.active_hosts) = (self.active_weight - weight, self.active_hosts - 1)
+            }
             _ => {}
         }
     }
@@ -293,6 +307,13 @@ impl Parts {
     pub fn reach(&self) -> Duration {
         self.reach
     }
+
+    /// How much farther away than the nearest this host is, as far as that is known.
+    pub fn distance(&self, part: u32) -> Duration {
+        let base = self.parts.get(part as usize).and_then(|part| part.base.get());
+        let (base, nearest) = (base.unwrap_or_default(), self.nearest.get().unwrap_or_default());
+        base.saturating_sub(nearest).min(FARTHEST)
+    }
 }
 
 #[cfg(test)]
@@ -362,6 +383,34 @@ mod tests {
         assert_eq!((parts.active(), parts.active_weight), (0, 0));
         assert_eq!(parts.next().map(|turn| turn.flow), Some(10));
         assert!(parts.next().is_none() && parts.is_empty());
+    }
+
+    #[test]
+    fn hosts_that_have_nothing_to_send_do_not_count_as_sharing() {
+        let mut parts = Parts::default();
+        let [one, two] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+        assert_eq!((parts.len(), parts.active_hosts()), (2, 0));
+        [one, one, two].into_iter().for_each(|part| parts.set_active(part, true));
+        assert_eq!((parts.active(), parts.active_hosts()), (3, 2));
+        parts.set_active(one, false);
+        assert_eq!(parts.active_hosts(), 2, "it has another one");
+        parts.set_active(one, false);
+        assert_eq!(parts.active_hosts(), 1);
+        parts.remove(one);
+        assert_eq!(parts.active_hosts(), 1);
+        parts.remove(two);
+        assert_eq!(parts.active_hosts(), 0);
+    }
+
+    #[test]
+    fn nobody_is_taken_to_be_farther_away_than_a_second() {
+        let mut parts = Parts::default();
+        let [near, far, unknown] = [0, 1, 2].map(|_| parts.insert(Time::ZERO, 1));
+        for (part, millis) in [(near, 20), (far, 5020)] {
+            parts.on_round_trip(Time::ZERO, part, (Duration::from_millis(millis), true), 0.1);
+        }
+        let distances = [near, far, unknown].map(|part| parts.distance(part));
+        assert_eq!(distances, [Duration::ZERO, FARTHEST, Duration::ZERO]);
     }
 
     #[test]

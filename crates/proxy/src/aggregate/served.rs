@@ -10,7 +10,7 @@ use crate::SplitFlow;
 use crate::access_side::Host;
 use core::net::IpAddr;
 use core::time::Duration;
-use shorthaul_congestion::Trip;
+use shorthaul_congestion::{EACH, Trip};
 use shorthaul_tcp::Sender;
 use shorthaul_types::{Blank as _, Time, keeps};
 
@@ -180,6 +180,9 @@ impl Served<'_> {
         }
         let lost = sender.bytes_lost() - member.lost;
         member.lost += lost;
+        if lost > 0 {
+            aggregate.on_lost_of_flight(member);
+        }
         // An outage loses all that was on its way; but where others are busy, it may be that their windows leave no room.
         if lost > 0 && (!aggregate.is_stalled() || aggregate.window.has_others()) {
             aggregate.window.on_lost_bytes(lost);
@@ -208,7 +211,9 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            let from = Answering { slot, part: member.part, says, marks: !is_slow };
+            // With more of it behind, that of a single segment was not kept.
+            let at_once = feedback.delivered + member.in_flight >= EACH * u64::from(mss);
+            let from = Answering { slot, part: member.part, says, marks: !is_slow, at_once };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)
@@ -274,6 +279,10 @@ impl Served<'_> {
         let in_flight = aggregate.under_way();
         aggregate.count(now, member, sender);
         let mss = sender.mss();
+        // Where connections wait for each other, nobody is to wait for what a peer keeps to itself, from the beginning.
+        if bytes > 0 && aggregate.takes_turns() {
+            aggregate.follow(now, turn.flow, member, (0, sender));
+        }
         // A probe is no turn: it may still wait for one.
         member.waiting &= turn.serial == PROBE;
         if bytes == 0 {

@@ -186,9 +186,10 @@ impl SharedWindow {
     /// What a connection sends in its turn at least, if it has as much: one segment of `mss` bytes, or where the window is too small for two of each,
     /// two. Those a receiver acknowledges at once; for a single one of each connection the window would wait.
     pub fn least_turn(&self, mss: u32) -> u64 {
-        let each = EACH * u64::from(mss);
+        let (each, window) = (EACH * u64::from(mss), self.get(mss));
         let takes_turns = self.takes_turns && matches!(self.clamp, Size::Auto(_));
-        let is_crowded = takes_turns && self.get(mss) < each * self.connections;
+        // A window that has no room for two would let nothing out.
+        let is_crowded = takes_turns && (each..each * self.connections).contains(&window);
         if is_crowded { each } else { u64::from(mss) }
     }
 

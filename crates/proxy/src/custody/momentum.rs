@@ -7,7 +7,7 @@ use shorthaul_tcp::{Momentum, Transmitted};
 use shorthaul_types::BitRate;
 
 /// The first byte: another one with each change of what follows.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// What a flow does at the moment, beyond its [`FlowRecord`](super::FlowRecord) and the bytes that it holds in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) struct GroupMomentum {
     pub hold: Vec<u64>,
     /// What the connection has of its own: numbers of [`Member`](crate::aggregate::Member).
     pub own: Vec<u64>,
+    /// Which hosts are served together, though nothing was configured: numbers of the gateway's; nothing where its host is served by itself.
+    pub with: Vec<u64>,
 }
 
 /// What the connections of a host share.
@@ -60,7 +62,8 @@ impl FlowMomentum {
             out.numbers(known);
         }
         let [from_mobile, to_mobile] = &self.watched;
-        [&self.group.hold, &self.group.own, from_mobile, to_mobile].iter().for_each(|of| out.numbers(of));
+        let GroupMomentum { hold, own, with, .. } = &self.group;
+        [hold, own, with, from_mobile, to_mobile].iter().for_each(|of| out.numbers(of));
         for DirectionMomentum { sender, early } in &self.directions {
             let Momentum { sent, repairs_to, window, ssthresh, rate, rtt, algorithm, known, delivery } =
                 sender;
@@ -97,7 +100,8 @@ impl FlowMomentum {
         for shared in &mut shared {
             *shared = SharedMomentum { window: from.number()?, rtt: from.rtt()?, known: from.numbers()? };
         }
-        let group = GroupMomentum { shared, hold: from.numbers()?, own: from.numbers()? };
+        let [hold, own, with] = [from.numbers()?, from.numbers()?, from.numbers()?];
+        let group = GroupMomentum { shared, hold, own, with };
         let watched = [from.numbers()?, from.numbers()?];
         let mut directions = [DirectionMomentum::default(), DirectionMomentum::default()];
         for direction in &mut directions {
@@ -226,7 +230,8 @@ mod tests {
             SharedMomentum { window: 1 << 40, ..SharedMomentum::default() },
             SharedMomentum { known: [8].to_vec(), ..SharedMomentum::default() },
         ];
-        let group = GroupMomentum { shared, hold: [1; 4].to_vec(), own: [2; 5].to_vec() };
+        let (hold, own, with) = ([1; 4].to_vec(), [2; 5].to_vec(), [9; 3].to_vec());
+        let group = GroupMomentum { shared, hold, own, with };
         let momentum = FlowMomentum { directions, group, watched: [Vec::new(), [3; 6].to_vec()] };
         let bytes = momentum.encode();
         assert_eq!(FlowMomentum::decode(&bytes), Some(momentum));

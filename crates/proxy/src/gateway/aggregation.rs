@@ -32,12 +32,19 @@ impl Gateway {
             shared: [down, up, from].map(Option::unwrap_or_default),
             hold: source.map(Source::momentum).unwrap_or_default(),
             own: member.momentum(),
+            with: self.served_with(member.host),
         }
     }
 
     /// A predecessor had found this for a flow and the others of its mobile host.
     pub(super) fn take_group_over(&mut self, now: Time, index: u32, momentum: &GroupMomentum) {
-        let GroupMomentum { shared: [down, up, from], hold, own } = momentum;
+        let GroupMomentum { shared: [down, up, from], hold, own, with } = momentum;
+        let Some((_, &Member { host, .. })) =
+            self.table.aggregated(index).map(|(flow, member)| (flow, &*member))
+        else {
+            return;
+        };
+        self.serve_as_before(now, host, with);
         let Gateway { access, table, .. } = self;
         let Some((flow, member)) = table.aggregated(index) else { return };
         let Some(served) = access.served(member.host) else { return };

@@ -1,13 +1,13 @@
 //! Hosts that are found to share a bottleneck are served together, and by themselves again where that was wrong.
 use super::Gateway;
-use crate::aggregate::Aggregate;
+use crate::aggregate::{Aggregate, Joined};
 use crate::common_drain::PathSeen;
 use crate::shared_bottleneck::Finding;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::Others;
-use shorthaul_types::{BitRate, Time};
+use shorthaul_types::{BitRate, Keep, Numbers, Time};
 
 /// A host that was served with others, wrongly, is not for so long, whatever it loses.
 const APART: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ impl Gateway {
         let mut joined = None;
         for group in common_drain.busy() {
             let Some(aggregate) = access.aggregate_mut(group) else { continue };
-            if aggregate.joined_by_losses {
+            if aggregate.joined.is_some() {
                 joined = joined.or(aggregate.srtt().map(|srtt| (group, srtt)));
             } else if aggregate.window.answers_losses() && now >= aggregate.apart_until {
                 losing.push((group, aggregate.srtt().unwrap_or_default()));
@@ -94,7 +94,7 @@ impl Gateway {
             losing = common_drain
                 .busy()
                 .filter_map(|group| Some((group, access.aggregate(group)?)))
-                .filter(|(_, aggregate)| !aggregate.joined_by_losses && now >= aggregate.apart_until)
+                .filter(|(_, aggregate)| aggregate.joined.is_none() && now >= aggregate.apart_until)
                 .filter_map(|(group, aggregate)| Some((group, aggregate.srtt()?)))
                 .filter(|(_, srtt)| alike(*srtt))
                 .collect();
@@ -125,15 +125,68 @@ impl Gateway {
         let nearest = paths.iter().map(|(shortest, _)| *shortest).min();
         if let (Some(aggregate), Some(nearest)) = (self.access.aggregate_mut(into), nearest) {
             // Of a group that was joined before, what it has now is the link's as far as that was found; newcomers have taken from it since.
-            let least = if aggregate.joined_by_losses { aggregate.window.get(aggregate.mss) } else { 0 };
-            aggregate.joined_by_losses = true;
-            let soon = now + 2 * aggregate.srtt().unwrap_or_default();
-            aggregate.parts.forget_queues(soon);
-            aggregate.window.join(now, (nearest, BitRate::from_bits_per_sec(rate), least), in_flight);
+            let (least, begins_anew) = match &mut aggregate.joined {
+                Some(joined) => {
+                    let begins_anew = joined.begins_anew(now);
+                    (aggregate.window.get(aggregate.mss), begins_anew)
+                }
+                None => (0, true),
+            };
+            aggregate.joined.get_or_insert(Joined::new(now));
+            if begins_anew {
+                let soon = now + 2 * aggregate.srtt().unwrap_or_default();
+                aggregate.parts.forget_queues(soon);
+                aggregate.window.join(now, (nearest, BitRate::from_bits_per_sec(rate), least), in_flight);
+            }
         }
         for from in from {
             self.detector.forget(from);
             self.serve_with(now, into, from);
+            self.counters.bottlenecks_found += 1;
+        }
+    }
+
+    /// With whom a host is served that is not by itself, though nothing was configured: for a successor.
+    pub(super) fn served_with(&self, host: u32) -> Vec<u64> {
+        let Some(group) = self.access.group_of(host).filter(|group| self.access.is_free(*group)) else {
+            return Vec::new();
+        };
+        match self.access.aggregate(group) {
+            Some(aggregate) if self.access.hosts_of(group).len() > 1 || aggregate.apart_until > self.now => {
+                let mut numbers = [u64::from(group), aggregate.since.as_nanos()].to_vec();
+                aggregate.apart_until.put(&mut numbers);
+                aggregate.joined.put(&mut numbers);
+                numbers
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A predecessor served a host with others: it is so again.
+    pub(super) fn serve_as_before(&mut self, now: Time, host: u32, with: &[u64]) {
+        let mut numbers = Numbers(with);
+        let (Some(number), Some(since)) = (numbers.next(), numbers.next()) else { return };
+        let (mut apart_until, mut joined) = (Time::ZERO, None);
+        if apart_until.take(&mut numbers).and_then(|()| Keep::take(&mut joined, &mut numbers)).is_none()
+            || !numbers.0.is_empty()
+        {
+            return;
+        }
+        let Some(own) = self.access.group_of(host).filter(|own| self.access.is_free(*own)) else { return };
+        let key = (number, since);
+        let known = self.inherited_groups.get(&key).copied();
+        let into = known.filter(|(group, since)| {
+            self.access.is_free(*group)
+                && self.access.aggregate(*group).is_some_and(|aggregate| aggregate.since == *since)
+        });
+        match into {
+            Some((into, _)) if into == own => {}
+            Some((into, _)) => self.serve_with(now, into, own),
+            None => {
+                let Some(aggregate) = self.access.aggregate_mut(own) else { return };
+                (aggregate.apart_until, aggregate.joined) = (apart_until, joined);
+                self.inherited_groups.insert(key, (own, aggregate.since));
+            }
         }
     }
 
@@ -145,6 +198,7 @@ impl Gateway {
         let window = window + aggregate.window();
         aggregate.on_merge(&rtt, window);
         self.serve_with(now, into, from);
+        self.counters.bottlenecks_found += 1;
     }
 
     /// The hosts of one group are of another from now on.
@@ -158,7 +212,6 @@ impl Gateway {
             aggregate.ask_too(asking);
         }
         self.access.remove_group_if_empty(from);
-        self.counters.bottlenecks_found += 1;
         self.access.wake(into);
         self.access.arm(into);
     }
@@ -219,6 +272,69 @@ impl Gateway {
                 known.waiting = false;
             }
             self.await_turn(now, queue);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::AggregateConfig;
+    use crate::{GatewayConfig, Policy};
+    use alloc::vec;
+
+    /// A gateway that serves so many hosts, each by itself.
+    fn gateway(now: Time, hosts: u8) -> (Gateway, Vec<u32>) {
+        let policy = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
+        let mut gateway = Gateway::new(GatewayConfig::of(policy));
+        let begin = |last| {
+            let host = gateway.access.join(now, [10, 0, 0, last].into(), 0);
+            gateway.access.aggregate_for(now, host, 1448, &Arc::default());
+            host
+        };
+        let hosts = (1..=hosts).map(begin).collect();
+        (gateway, hosts)
+    }
+
+    fn groups(gateway: &Gateway, hosts: &[u32]) -> Vec<u32> {
+        hosts.iter().map(|host| gateway.access.group_of(*host).unwrap()).collect()
+    }
+
+    #[test]
+    fn who_is_served_with_whom_is_known_to_the_next_process() {
+        let now = Time::from_secs(1);
+        let (mut before, hosts) = gateway(now, 4);
+        let [one, two, _, four] = groups(&before, &hosts)[..] else { unreachable!() };
+        // As if they had lost too much for long: a path is known of them.
+        for group in [one, two] {
+            let momentum = before.access.aggregate(group).unwrap().momentum();
+            before.access.aggregate_mut(group).unwrap().take_over(now, &momentum);
+        }
+        before.join_by_losses(now, None, vec![one, two]);
+        before.access.aggregate_mut(one).unwrap().joined = Some(Joined::new(now));
+        before.access.aggregate_mut(four).unwrap().apart_until = now + APART;
+        before.now = now;
+        assert_eq!(groups(&before, &hosts)[..2], [one, one]);
+        let told: Vec<Vec<u64>> = hosts.iter().map(|host| before.served_with(*host)).collect();
+        assert!(told[2].is_empty(), "it is by itself");
+
+        let (mut after, hosts) = gateway(now, 4);
+        for _ in 0..2 {
+            // As often as there are flows.
+            hosts.iter().zip(&told).for_each(|(host, told)| after.serve_as_before(now, *host, told));
+        }
+        let now_in = groups(&after, &hosts);
+        assert_eq!(now_in[0], now_in[1]);
+        assert!(now_in[2] != now_in[0] && now_in[3] != now_in[0] && now_in[2] != now_in[3]);
+        let of = |host: usize| after.access.aggregate(now_in[host]).unwrap();
+        assert_eq!([0, 2, 3].map(|host| of(host).joined.is_some()), [true, false, false]);
+        assert_eq!([0, 2, 3].map(|host| of(host).apart_until > now), [false, false, true]);
+        assert_eq!(after.counters.bottlenecks_found, 0, "nothing was found here");
+
+        // What is garbled says nothing.
+        for told in [vec![1], vec![1, 2, 3], [told[0].as_slice(), &[0]].concat()] {
+            after.serve_as_before(now, hosts[2], &told);
+            assert_eq!(groups(&after, &hosts), now_in);
         }
     }
 }

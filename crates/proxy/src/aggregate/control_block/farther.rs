@@ -63,7 +63,12 @@ mod tests {
             let newest = Some(Time::from_millis(at - 90));
             let feedback =
                 Feedback { rtt: Some(ms(90)), newest, delivered: 1448, marked, ..Feedback::default() };
-            aggregate.on_feedback(now, Answering { slot: 1, part, says, marks: true }, &feedback, None);
+            aggregate.on_feedback(
+                now,
+                Answering { slot: 1, part, says, marks: true, at_once: true },
+                &feedback,
+                None,
+            );
         }
         aggregate.window()
     }
@@ -87,7 +92,7 @@ mod tests {
             aggregate
                 .on_feedback(
                     Time::from_millis(at),
-                    Answering { slot: 1, part, says, marks: true },
+                    Answering { slot: 1, part, says, marks: true, at_once: true },
                     &feedback,
                     None,
                 )

@@ -78,7 +78,7 @@ impl Delivered {
 impl Aggregate {
     /// Of the connection in `slot` so much was delivered now, and so much is not.
     pub fn follow(&mut self, now: Time, slot: u32, member: &mut Member, (delivered, sender): (u64, &Sender)) {
-        let (not_yet, serial, of) = (sender.undelivered(), member.serial, &mut member.off_link);
+        let (not_yet, serial, of) = (self.not_yet(sender), member.serial, &mut member.off_link);
         if delivered > 0 && of.surely_later().is_some() {
             let slow = of.slow.map(|slow| self.limited(now, slow, (delivered, sender.rtt())));
             of.slow = slow.map(|slow| SlowPeer { limit: of.limited(now, slow.limit), ..slow });
@@ -95,6 +95,18 @@ impl Aggregate {
         if of.flight.is_some() && of.followed.is_none() {
             of.followed = Some(now);
             self.followed.0.push_back((now, slot, serial));
+        }
+    }
+
+    /// What was sent and not delivered yet, as far as it matters: what is lost is not late, and where it is more probable, only what is not known to be is looked at.
+    fn not_yet(&self, sender: &Sender) -> u64 {
+        if self.is_crowded() { sender.in_flight() } else { sender.undelivered() }
+    }
+
+    /// Something of a connection is lost: what it sends again leaves later than what it had on its way at the last look.
+    pub fn on_lost_of_flight(&mut self, member: &mut Member) {
+        if self.is_crowded() {
+            member.off_link.flight = None;
         }
     }
 
@@ -129,7 +141,7 @@ impl Aggregate {
 
     /// Whether other hosts of the group have what was sent so much later than this that no way explains it: they wait in the same queue.
     fn is_overtaken_by_others(&self, part: u32, since: Time) -> bool {
-        let after = since + self.parts.reach() + self.reordered();
+        let after = since + self.parts.distance(part) + self.reordered();
         self.delivered.newest_but_of(part).is_some_and(|newest| newest.sent > after)
     }
 
@@ -151,7 +163,7 @@ impl Aggregate {
         }
         member.off_link.followed = None;
         let (Some(flight), Some(sender)) = (member.off_link.flight, flow.managed_sender()) else { return };
-        let not_yet = sender.undelivered();
+        let not_yet = self.not_yet(sender);
         let next = Flight { since: now, bytes: not_yet, left: not_yet };
         if self.newest_but_of((slot, member.part)).is_some_and(|sent| sent > flight.since)
             && !self.is_crowded()
@@ -190,7 +202,7 @@ impl Aggregate {
 
     /// Whether hosts share a link of which each connection has so little that what was overtaken is probably lost.
     fn is_crowded(&self) -> bool {
-        !self.is_of_one() && self.is_little()
+        self.is_shared() && self.is_little()
     }
 
     /// Whether each connection has so little of the window that it may wait behind others' for more than a round trip.
