@@ -25,9 +25,12 @@ const BUSY: Duration = Duration::from_millis(500);
 const SETTLED: Duration = Duration::from_millis(300);
 /// The shortest time between two drains, and the longest: it doubles.
 const WAIT: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(8)];
-/// Where the mean rate of those who have a window carries less than this in a round trip, in bytes (two segments), the least windows of all fill the
-/// queue, and nothing drains it.
-const LEAST_PRODUCT: u128 = 3000;
+/// A full segment, with its headers, in bytes.
+const SEGMENT: u128 = 1500;
+/// What a window is drained to at least, in segments: where the mean rate of those who have a window carries less in a round trip, nothing drains the queue.
+const DRAINED: usize = 2;
+/// The least window that a host has otherwise, in segments, and the least of each of its connections.
+const LEAST: [usize; 2] = [4, 2];
 
 /// What is known of a busy group.
 #[derive(Clone, Copy, Debug)]
@@ -125,10 +128,13 @@ impl CommonDrain {
         let rates = paths.iter().map(|(path, _)| path.rate).fold(0, u64::saturating_add);
         let mean_rate = rates / hosts as u64;
         let nearest = paths.iter().map(|(path, _)| path.shortest).min()?;
-        let least_fits = |count: usize| {
-            u128::from(rates) * nearest.as_nanos() / 8_000_000_000 >= LEAST_PRODUCT * count as u128
+        let fits = |segments: usize| {
+            u128::from(rates) * nearest.as_nanos() / 8_000_000_000 >= SEGMENT * segments as u128
         };
-        let (can_drain, is_crowded) = (least_fits(paths.len()), !least_fits(hosts));
+        let least =
+            |(path, _): &(PathSeen, Duration)| (LEAST[0] * path.hosts).max(LEAST[1] * path.connections);
+        let can_drain = fits(DRAINED * paths.len());
+        let is_crowded = !fits(paths.iter().map(least).sum());
         let drain = can_drain && self.is_due(now, &paths, nearest);
         Some(Look { mean_rate: Some(mean_rate), connections, nearest, can_drain, is_crowded, drain })
     }
@@ -159,6 +165,7 @@ impl CommonDrain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     const NEAR: Duration = Duration::from_millis(30);
 
@@ -202,6 +209,27 @@ mod tests {
     fn a_queue_that_the_least_windows_fill_is_not_drained() {
         let (times, look) = drains(&[path(NEAR, true, 200_000), path(4 * NEAR, false, 200_000)]);
         assert!(times.is_empty() && !look.unwrap().can_drain);
+    }
+
+    #[test]
+    fn many_hosts_in_few_groups_can_be_drained_and_are_crowded_all_the_same() {
+        // 30 Mbit/s and 30 ms are 75 segments.
+        let look = |groups: usize, hosts: usize, connections: usize| {
+            let rate = 30_000_000 / groups as u64;
+            let path = PathSeen {
+                hosts: hosts / groups,
+                connections: connections / groups,
+                ..path(NEAR, true, rate)
+            };
+            let look = drains(&vec![path; groups]).1.unwrap();
+            assert_eq!(look.mean_rate, Some(rate * groups as u64 / hosts as u64));
+            (look.can_drain, look.is_crowded)
+        };
+        assert_eq!(look(18, 18, 18), (true, false), "four segments each are 72");
+        assert_eq!(look(20, 20, 20), (true, true), "and 80; two are 40");
+        assert_eq!(look(10, 10, 40), (true, true), "two for each connection");
+        assert_eq!(look(40, 40, 40), (false, true), "two for each");
+        assert_eq!(look(2, 40, 40), (true, true), "two windows can be drained");
     }
 
     #[test]

@@ -21,8 +21,8 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// For how long the shortest of all is.
 const NEAREST: Duration = Duration::from_secs(3600);
 
-/// The weight of a round trip in the moving average of a host's queue. The first ones have equal weights.
-const QUEUE_GAIN: f64 = 1.0 / 16.0;
+/// Round trips are averaged over this time, for all hosts alike: who is measured seldom must not remember a queue for longer than the others do.
+const AVERAGED: Duration = Duration::from_secs(1);
 /// Queues that differ by no more than this, in nanoseconds, are not told apart.
 const DIFFERENCE: f64 = 10e6;
 /// For so long they have to differ.
@@ -53,8 +53,9 @@ pub(crate) struct Part {
     queue: f64,
     /// Round trips, on average; nanoseconds.
     trip: f64,
-    /// How many of them were measured.
+    /// How many of them were measured, and when the last one was.
     trips: u32,
+    measured_at: Time,
     /// Since when that is another than the others'.
     differs_since: Option<Time>,
 }
@@ -100,6 +101,7 @@ impl Parts {
             queue: 0.0,
             trip: 0.0,
             trips: 0,
+            measured_at: Time::ZERO,
             differs_since: None,
         }) as u32
     }
@@ -273,7 +275,9 @@ impl Parts {
         // A receiver may keep the acknowledgment of a single segment (RFC 5681 §4.2): that is no queue.
         if at_once && now >= self.queues_from {
             known.trips = known.trips.saturating_add(1);
-            let gain = QUEUE_GAIN.max(1.0 / f64::from(known.trips));
+            let since = now.saturating_since(core::mem::replace(&mut known.measured_at, now));
+            let of_time = since.as_secs_f64() / (since + AVERAGED).as_secs_f64();
+            let gain = of_time.max(1.0 / f64::from(known.trips));
             let more = (rtt.saturating_sub(base).as_nanos() as f64 - known.queue) * gain;
             known.queue += more;
             self.queues += more;

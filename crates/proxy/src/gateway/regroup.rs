@@ -136,8 +136,8 @@ impl Gateway {
             if begins_anew {
                 let soon = now + 2 * aggregate.srtt().unwrap_or_default();
                 aggregate.parts.forget_queues(soon);
-                aggregate.window.join(now, (nearest, BitRate::from_bits_per_sec(rate), least), in_flight);
             }
+            aggregate.window.join(now, (nearest, BitRate::from_bits_per_sec(rate), least), in_flight);
         }
         for from in from {
             self.detector.forget(from);

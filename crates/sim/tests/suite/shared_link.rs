@@ -16,6 +16,8 @@ pub struct SharedLink {
     pub seconds: u64,
     /// Each has a link of its own: one to four times as fast, and 7 ms farther away than the one before.
     pub own: bool,
+    /// Every third one comes when a third of the time is over, and goes when another is.
+    pub churn: bool,
 }
 
 /// What came of a run.
@@ -45,13 +47,13 @@ pub fn jain(shares: &[f64]) -> f64 {
 impl SharedLink {
     /// With as many seconds as it takes to see what comes of it.
     pub fn new(hosts: u64, rate: u64) -> SharedLink {
-        SharedLink { hosts, rate, seconds: if rate >= 300 { 15 } else { 40 }, own: false }
+        SharedLink { hosts, rate, seconds: if rate >= 300 { 15 } else { 40 }, own: false, churn: false }
     }
 
     /// Each host has one to three downloads without an end, and loads a page of 60 kB every second or so, every eight where there are fifty.
     /// `gateway` is what the gateway is told.
     fn scenario(&self, gateway: &str, seed: u64) -> String {
-        let SharedLink { hosts, rate, seconds, own } = *self;
+        let SharedLink { hosts, rate, seconds, own, churn } = *self;
         let chance = &mut Chance(seed);
         let mut text = format!(
             "duration = \"{seconds} s\"\nrouters = [\"cell\"]\n[hosts.server]\nscheme = \"cubic\"\n\
@@ -67,6 +69,10 @@ impl SharedLink {
         let every = if hosts >= 50 { 8000 } else { 1000 };
         for host in 0..hosts {
             let (count, start) = (1 + chance.below(3), chance.below(2000));
+            let (start, lasts) = match churn && host % 3 == 2 {
+                true => (start + seconds * 1000 / 3, seconds * 1000 / 3),
+                false => (start, seconds * 1000),
+            };
             let link = match own {
                 true => format!(
                     "rate = \"{} Mbit/s\", delay = \"{} ms\", queue = \"{} kB\"",
@@ -81,7 +87,7 @@ impl SharedLink {
                 text,
                 "[hosts.h{host:02}]\nscheme = \"cubic\"\n\
                  [[links]]\nbetween = [\"h{host:02}\", \"cell\"]\nlink = {{ {link} }}\n\
-                 [[flows]]\nname = \"h{host:02}\"\n{of}\nunlimited = \"{seconds} s\"\ncount = {count}\nstart = \"{start} ms\"\n\
+                 [[flows]]\nname = \"h{host:02}\"\n{of}\nunlimited = \"{lasts} ms\"\ncount = {count}\nstart = \"{start} ms\"\n\
                  spacing = \"exponential 300 ms\"\n",
             );
             let mut at = 2000 + chance.below(every);
