@@ -612,7 +612,8 @@ impl Aggregate {
             // The rate alone is known.
             false => u64::MAX,
         };
-        let least = self.window.least_turn(self.mss);
+        // Nobody keeps the acknowledgment of a packet that is not split: a call does not wait for room for two segments.
+        let least = if self.parts.next_is_unsplit() { mss } else { self.window.least_turn(self.mss) };
         if credit < least && !self.is_starved(now) {
             self.window.on_full();
             let starves_at = self.starves_at().filter(|at| self.takes_turns() && *at > now);
@@ -736,6 +737,27 @@ mod tests {
             aggregate.window.on_mark(now, true, Duration::from_millis(100));
         }
         assert!(windows[0] >= 10 && windows[59] == 1, "{windows:?}");
+    }
+
+    #[test]
+    fn a_packet_that_is_not_split_needs_no_room_for_two_segments() {
+        let mss = 1448;
+        let now = Time::from_secs(1);
+        let mut aggregate = Aggregate::new(now, mss, Arc::default());
+        let hosts = [0, 1].map(|_| aggregate.parts.insert(now, 1));
+        for part in hosts {
+            (0..20).for_each(|_| aggregate.parts.set_active(part, true));
+        }
+        aggregate.on_active(now);
+        let turn = |flow, unsplit| Turn { flow, serial: 1, priority: 1, pass: 0, unsplit };
+        aggregate.on_send(now, (&turn(0, false), hosts[0]), (1, mss), 0);
+        aggregate.in_flight = aggregate.window() - u64::from(mss);
+        aggregate.parts.wait(hosts[0], turn(1, false));
+        assert!(aggregate.next_turn(now).is_none(), "there is room for one segment");
+        aggregate.parts.wait(hosts[1], turn(2, true));
+        let (turn, credit) = aggregate.next_turn(now).expect("its host has had less");
+        assert_eq!((turn.flow, turn.unsplit, credit), (2, true, u64::from(mss)));
+        assert!(aggregate.next_turn(now).is_none());
     }
 
     #[test]

@@ -248,6 +248,22 @@ impl Parts {
         None
     }
 
+    /// Whether the next turn is that of packets that are not split.
+    pub fn next_is_unsplit(&mut self) -> bool {
+        while let Some(Reverse((pass, part))) = self.waiting.peek().copied() {
+            match self.parts.get(part as usize) {
+                Some(known) if known.pass <= pass => return known.turns.next_is_unsplit(),
+                known => {
+                    // It has sent since it took its place, or it is gone.
+                    let now = known.map(|known| known.pass);
+                    self.waiting.pop();
+                    self.waiting.extend(now.map(|pass| Reverse((pass, part))));
+                }
+            }
+        }
+        false
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

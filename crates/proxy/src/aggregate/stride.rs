@@ -51,6 +51,11 @@ impl Stride {
         Some(Turn { flow, serial, priority, pass, unsplit })
     }
 
+    /// Whether the next turn is that of packets that are not split.
+    pub fn next_is_unsplit(&self) -> bool {
+        self.waiting.peek().is_some_and(|Reverse((.., unsplit))| *unsplit)
+    }
+
     /// The pass of the last turn of a priority.
     pub fn now(&self, priority: u8) -> u64 {
         self.now[usize::from(priority.min(PRIORITIES as u8 - 1))]
