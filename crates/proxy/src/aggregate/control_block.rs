@@ -368,7 +368,7 @@ impl Aggregate {
 
     /// There are more active connections now, or fewer.
     fn on_active(&mut self, now: Time) {
-        let shared_by = (self.parts.active(), self.parts.active_hosts());
+        let shared_by = (self.parts.active(), self.busy_hosts());
         self.window.set_connections(now, shared_by, self.mss, self.rtt.srtt());
         self.pace();
     }
@@ -516,9 +516,14 @@ impl Aggregate {
         self.parts.len() == 1 && !self.window.has_others()
     }
 
+    /// How many hosts have something on the link just now. What is not split may be anybody's.
+    fn busy_hosts(&self) -> usize {
+        if self.unsplit.bytes() > 0 { self.parts.len() } else { self.parts.active_hosts() }
+    }
+
     /// Whether several hosts have something on the link just now.
     fn is_shared(&self) -> bool {
-        self.parts.active_hosts() > 1 || self.window.has_others()
+        self.busy_hosts() > 1 || self.window.has_others()
     }
 
     /// The shared window, in bytes.
@@ -578,7 +583,11 @@ impl Aggregate {
         }
         self.sent_at = now;
         self.window.on_send(now, self.under_way());
+        let is_first = self.unsplit.bytes() == 0;
         self.unsplit.on_send(now, bytes);
+        if is_first {
+            self.on_active(now);
+        }
         self.pacer.on_send(now, self.payload_of(bytes));
         self.parts.charge(part, bytes);
     }
@@ -614,9 +623,9 @@ impl Aggregate {
         };
         // Nobody keeps the acknowledgment of a packet that is not split: a call does not wait for room for two segments.
         let least = if self.parts.next_is_unsplit() { mss } else { self.window.least_turn(self.mss) };
-        if credit < least && !self.is_starved(now) {
+        if credit < least && !self.is_starved(now, least) {
             self.window.on_full();
-            let starves_at = self.starves_at().filter(|at| self.takes_turns() && *at > now);
+            let starves_at = self.unanswered_at(least).filter(|at| *at > now);
             self.look_at = self.unsplit.expires_at(round_trip).into_iter().chain(starves_at).min();
             return None;
         }
@@ -640,24 +649,25 @@ impl Aggregate {
 
     /// Whether connections wait for each other, since the window is too small for two segments of each.
     pub fn takes_turns(&self) -> bool {
-        self.window.least_turn(self.mss) > u64::from(self.mss)
+        self.window.takes_turns(self.mss)
     }
 
-    /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips: one turn
-    /// finds out whether others answer sooner. Where few turns fill the window, those who have them may answer nothing at all.
-    fn is_starved(&self, now: Time) -> bool {
-        let wait = self.starves_after();
-        let is_fed = now.saturating_since(self.fed_at) < wait || self.takes_turns();
+    /// Whether the window is full of what its peers acknowledge bit by bit, long after it has come, and nothing has left for two round trips; or of what
+    /// they do not answer at all. One turn of `least` bytes finds out whether others answer sooner.
+    fn is_starved(&self, now: Time, least: u64) -> bool {
+        let wait = self.rtt.min_rtt().map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt));
+        let is_fed = now.saturating_since(self.fed_at) < wait;
         now.saturating_since(self.sent_at) >= wait && is_fed
+            || self.unanswered_at(least).is_some_and(|at| at <= now)
     }
 
-    fn starves_after(&self) -> Duration {
-        self.rtt.min_rtt().map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt))
-    }
-
-    /// When the window has been full for so long, if nothing leaves before.
-    fn starves_at(&self) -> Option<Time> {
-        Some(self.sent_at + self.starves_after())
+    /// When the few turns that fill the window have been unanswered for two round trips, if nothing leaves before: who has them may be gone. No more than
+    /// one turn leaves beside the window, since a link may be slow.
+    fn unanswered_at(&self, least: u64) -> Option<Time> {
+        let wait =
+            self.rtt.srtt().max(self.rtt.min_rtt()).map_or(LEAST_STARVED, |rtt| LEAST_STARVED.max(2 * rtt));
+        let is_room = self.under_way() < self.window() + least;
+        (self.takes_turns() && is_room).then(|| self.sent_at.max(self.fed_at) + wait)
     }
 
     /// A connection of the host with this part had its turn and sent `bytes` in segments of `mss`, where `in_flight` bytes were on their
@@ -781,5 +791,13 @@ mod tests {
         assert_eq!(at, now + LEAST_STARVED);
         let (turn, credit) = aggregate.next_turn(at).expect("the other one has a turn");
         assert_eq!((turn.flow, credit), (1, 2 * u64::from(mss)));
+        // One turn beside the window and no more, and none where acknowledgments come.
+        aggregate.on_send(at, (&turn, hosts[1]), (credit, mss), window);
+        aggregate.in_flight += credit;
+        let later = at + LEAST_STARVED;
+        assert!(aggregate.next_turn(later).is_none());
+        aggregate.in_flight = window;
+        aggregate.fed_at = later;
+        assert!(aggregate.unanswered_at(2 * u64::from(mss)).is_some_and(|at| at > later));
     }
 }

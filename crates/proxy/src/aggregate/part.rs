@@ -328,11 +328,11 @@ impl Parts {
         self.reach
     }
 
-    /// How much farther away than the nearest this host is, as far as that is known.
+    /// How much farther away than the nearest this host is; where nothing was measured of it, as far as the farthest.
     pub fn distance(&self, part: u32) -> Duration {
         let base = self.parts.get(part as usize).and_then(|part| part.base.get());
-        let (base, nearest) = (base.unwrap_or_default(), self.nearest.get().unwrap_or_default());
-        base.saturating_sub(nearest).min(FARTHEST)
+        let nearest = self.nearest.get().unwrap_or_default();
+        base.map_or(self.reach, |base| base.saturating_sub(nearest)).min(FARTHEST)
     }
 }
 
@@ -430,7 +430,7 @@ mod tests {
             parts.on_round_trip(Time::ZERO, part, (Duration::from_millis(millis), true), 0.1);
         }
         let distances = [near, far, unknown].map(|part| parts.distance(part));
-        assert_eq!(distances, [Duration::ZERO, FARTHEST, Duration::ZERO]);
+        assert_eq!(distances, [Duration::ZERO, FARTHEST, FARTHEST]);
     }
 
     #[test]

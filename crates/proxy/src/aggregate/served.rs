@@ -211,8 +211,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            // With more of it behind, that of a single segment was not kept.
-            let at_once = feedback.delivered + member.in_flight >= EACH * u64::from(mss);
+            let at_once = feedback.delivered >= EACH * u64::from(mss);
             let from = Answering { slot, part: member.part, says, marks: !is_slow, at_once };
             aggregate.on_feedback(now, from, &feedback, waited.filter(|_| uploads))
         } else {

@@ -183,14 +183,18 @@ impl SharedWindow {
         (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
     }
 
-    /// What a connection sends in its turn at least, if it has as much: one segment of `mss` bytes, or where the window is too small for two of each,
-    /// two. Those a receiver acknowledges at once; for a single one of each connection the window would wait.
+    /// Whether connections take turns: they are of several hosts, and the window is too small for two segments of `mss` bytes of each. Those a receiver
+    /// acknowledges at once; for a single one of each connection the window would wait.
+    pub fn takes_turns(&self, mss: u32) -> bool {
+        let is_found = matches!(self.clamp, Size::Auto(_));
+        self.takes_turns && is_found && self.get(mss) < EACH * u64::from(mss) * self.connections
+    }
+
+    /// What a connection sends in its turn at least, if it has as much.
     pub fn least_turn(&self, mss: u32) -> u64 {
-        let (each, window) = (EACH * u64::from(mss), self.get(mss));
-        let takes_turns = self.takes_turns && matches!(self.clamp, Size::Auto(_));
+        let each = EACH * u64::from(mss);
         // A window that has no room for two would let nothing out.
-        let is_crowded = takes_turns && (each..each * self.connections).contains(&window);
-        if is_crowded { each } else { u64::from(mss) }
+        if self.takes_turns(mss) && self.get(mss) >= each { each } else { u64::from(mss) }
     }
 
     /// The window that follows the path, in bytes.

@@ -62,7 +62,7 @@ impl Gateway {
                 rate,
                 for_certain: aggregate.unsure == 0,
                 asks: aggregate.window.asks_drain(),
-                hosts: aggregate.parts.len().max(1),
+                hosts: aggregate.parts.active_hosts().max(1),
                 connections: aggregate.parts.active(),
             })
         };
@@ -79,7 +79,7 @@ impl Gateway {
             let path_is_known = aggregate.knows_path(look.nearest);
             // A group is due what its hosts are.
             let mean_rate =
-                look.mean_rate.map(|mean| mean.saturating_mul(aggregate.parts.len().max(1) as u64));
+                look.mean_rate.map(|mean| mean.saturating_mul(aggregate.parts.active_hosts().max(1) as u64));
             let others = mean_rate.map(|mean_rate| Others { mean_rate, path_is_known });
             aggregate.window.set_others(now, others, look.connections, look.can_drain);
             if look.drain {
@@ -179,8 +179,12 @@ impl Gateway {
             self.access.is_free(*group)
                 && self.access.aggregate(*group).is_some_and(|aggregate| aggregate.since == *since)
         });
+        // A host here may be several there: then it is served as the first of them was.
+        let is_one = || self.access.hosts_of(own).len() == 1;
+        let is_another = || self.inherited_groups.iter().any(|(of, (group, _))| *of != key && *group == own);
         match into {
             Some((into, _)) if into == own => {}
+            _ if !is_one() || is_another() => {}
             Some((into, _)) => self.serve_with(now, into, own),
             None => {
                 let Some(aggregate) = self.access.aggregate_mut(own) else { return };
@@ -282,6 +286,7 @@ mod tests {
     use crate::aggregate::AggregateConfig;
     use crate::{GatewayConfig, Policy};
     use alloc::vec;
+    use shorthaul_congestion::Delivery;
 
     /// A gateway that serves so many hosts, each by itself.
     fn gateway(now: Time, hosts: u8) -> (Gateway, Vec<u32>) {
@@ -306,12 +311,18 @@ mod tests {
         let (mut before, hosts) = gateway(now, 4);
         let [one, two, _, four] = groups(&before, &hosts)[..] else { unreachable!() };
         // As if they had lost too much for long: a path is known of them.
+        let rtt = Duration::from_millis(30);
         for group in [one, two] {
-            let momentum = before.access.aggregate(group).unwrap().momentum();
-            before.access.aggregate_mut(group).unwrap().take_over(now, &momentum);
+            let window = &mut before.access.aggregate_mut(group).unwrap().window;
+            window.on_send(now, 0);
+            let delivery = Delivery { now: now + rtt, bytes: 14_480, sent_at: now, rtt: Some(rtt) };
+            window.on_delivery(1448, delivery, 14_480);
+            assert!(window.path().is_some());
         }
-        before.join_by_losses(now, None, vec![one, two]);
-        before.access.aggregate_mut(one).unwrap().joined = Some(Joined::new(now));
+        before.join_by_losses(now + rtt, None, vec![one, two]);
+        assert!(before.access.aggregate(one).unwrap().joined.is_some());
+        // 14 kB in 30 ms each.
+        assert_eq!(before.access.aggregate(one).unwrap().window() * 10 / 14_480, 24);
         before.access.aggregate_mut(four).unwrap().apart_until = now + APART;
         before.now = now;
         assert_eq!(groups(&before, &hosts)[..2], [one, one]);
@@ -330,6 +341,11 @@ mod tests {
         assert_eq!([0, 2, 3].map(|host| of(host).joined.is_some()), [true, false, false]);
         assert_eq!([0, 2, 3].map(|host| of(host).apart_until > now), [false, false, true]);
         assert_eq!(after.counters.bottlenecks_found, 0, "nothing was found here");
+
+        // Nor is a host moved again that was several before.
+        after.serve_as_before(now, hosts[0], &told[3]);
+        after.serve_as_before(now, hosts[3], &told[0]);
+        assert_eq!(groups(&after, &hosts), now_in);
 
         // What is garbled says nothing.
         for told in [vec![1], vec![1, 2, 3], [told[0].as_slice(), &[0]].concat()] {
