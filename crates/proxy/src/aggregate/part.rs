@@ -85,6 +85,12 @@ pub(crate) struct Parts {
     queues_from: Time,
 }
 
+impl Part {
+    fn forget_queue(&mut self) {
+        (self.queue, self.trip, self.trips, self.differs_since) = (0.0, 0.0, 0, None);
+    }
+}
+
 impl Parts {
     /// A host with this weight begins. Returns by what its part is known.
     pub fn insert(&mut self, now: Time, weight: u32) -> u32 {
@@ -136,7 +142,7 @@ impl Parts {
     pub fn forget_queues(&mut self, from: Time) {
         self.queues_from = from;
         for (_, part) in &mut self.parts {
-            (part.queue, part.trip, part.trips, part.differs_since) = (0.0, 0.0, 0, None);
+            part.forget_queue();
         }
         (self.measured, self.queues, self.trips) = (0, 0.0, 0.0);
     }
@@ -192,10 +198,17 @@ impl Parts {
         }
         match (before, known.active) {
             (0, _) => {
-                (self.active_weight, self.active_hosts) = (self.active_weight + weight, self.active_hosts + 1)
+                self.active_weight += weight;
+                self.active_hosts += 1;
             }
             (_, 0) => {
-                (self.active_weight, self.active_hosts) = (self.active_weight - weight, self.active_hosts - 1)
+                self.active_weight -= weight;
+                self.active_hosts -= 1;
+                // How long it waited says nothing of how long the others wait from now on.
+                self.measured -= usize::from(known.trips > 0);
+                self.queues -= known.queue;
+                self.trips -= known.trip;
+                known.forget_queue();
             }
             _ => {}
         }
@@ -420,6 +433,38 @@ mod tests {
         assert_eq!(parts.active_hosts(), 1);
         parts.remove(two);
         assert_eq!(parts.active_hosts(), 0);
+    }
+
+    #[test]
+    fn how_long_a_host_waited_that_is_silent_now_says_nothing_of_the_others() {
+        let ms = Duration::from_millis;
+        let differs = |falls_silent: bool| {
+            let mut parts = Parts::default();
+            let hosts = [0, 1, 2].map(|_| parts.insert(Time::ZERO, 1));
+            for part in hosts {
+                parts.set_active(part, true);
+                parts.on_round_trip(Time::ZERO, part, (ms(30), true), 0.1);
+            }
+            // All wait in the same full queue, until the last one goes.
+            (1..100).for_each(|tenth| {
+                let now = Time::from_millis(10 * tenth);
+                for part in hosts {
+                    parts.on_round_trip(now, part, (ms(150), true), 0.1);
+                }
+            });
+            if falls_silent {
+                parts.set_active(hosts[2], false);
+            }
+            (100..1100).any(|tenth| {
+                let now = Time::from_millis(10 * tenth);
+                [hosts[0], hosts[1]].into_iter().any(|part| {
+                    parts.on_round_trip(now, part, (ms(40), true), 0.1);
+                    parts.differs(now, part)
+                })
+            })
+        };
+        assert!(differs(false), "it would, if it counted");
+        assert!(!differs(true));
     }
 
     #[test]
