@@ -16,7 +16,7 @@ pub struct SharedLink {
     pub seconds: u64,
     /// Each has a link of its own: one to four times as fast, and 7 ms farther away than the one before.
     pub own: bool,
-    /// Every third one comes when a third of the time is over, and goes when another is.
+    /// Every third one comes when a third of the time is over, and its servers send something new for another third.
     pub churn: bool,
 }
 
