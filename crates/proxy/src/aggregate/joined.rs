@@ -29,7 +29,7 @@ impl Joined {
         Joined { began: now, again: AGAIN[0] }
     }
 
-    /// More are. Whether what was measured of all says nothing any more; if not, the newcomers take a part of what was found.
+    /// They are, or more are. Whether what was measured of all says nothing any more; if not, the newcomers take a part of what was found.
     pub fn begins_anew(&mut self, now: Time) -> bool {
         let since = now.saturating_since(self.began);
         if since >= self.again {

@@ -3,10 +3,10 @@
 //! time, one pacer and one transmission log, and a scheduler says whose turn it is.
 //!
 //! Reading order: [`AggregateConfig`]; `control_block` (what the connections of a group share); `member` (what each has of
-//! its own); `served` (a host, served by the control block of its group); `part` (what hosts have of their own
+//! its own); `control_block/turns` (what leaves next); `served` (a host, served by the control block of its group); `part` (what hosts have of their own
 //! in the aggregate, and whose turn it is among them); `memory` (how a host's memory is shared out);
 //! `window` (fixed or found), `losses` (those that last), `competition` (a window beside others that
-//! fill the queue), `elasticity` (whether there are any), `rivals` (when that is asked), `stride` (whose turn), `skipack` (losses across connections), `window_share`
+//! fill the queue), `elasticity` (whether there are any), `rivals` (when that is asked), `joined` (hosts that lost too much without), `stride` (whose turn), `skipack` (losses across connections), `window_share`
 //! (what the wired senders are offered), `uplink` (what mobile hosts are), `beyond` (what wired senders are whose queue stands
 //! beyond the gateway). The registry of hosts and groups is
 //! `access_side`; the gateway calls all this from `gateway/aggregation`.

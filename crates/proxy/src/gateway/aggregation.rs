@@ -39,11 +39,7 @@ impl Gateway {
     /// A predecessor had found this for a flow and the others of its mobile host.
     pub(super) fn take_group_over(&mut self, now: Time, index: u32, momentum: &GroupMomentum) {
         let GroupMomentum { shared: [down, up, from], hold, own, with } = momentum;
-        let Some((_, &Member { host, .. })) =
-            self.table.aggregated(index).map(|(flow, member)| (flow, &*member))
-        else {
-            return;
-        };
+        let Some(host) = self.table.aggregated(index).map(|(_, member)| member.host) else { return };
         self.serve_as_before(now, host, with);
         let Gateway { access, table, .. } = self;
         let Some((flow, member)) = table.aggregated(index) else { return };

@@ -125,15 +125,8 @@ impl Gateway {
         let nearest = paths.iter().map(|(shortest, _)| *shortest).min();
         if let (Some(aggregate), Some(nearest)) = (self.access.aggregate_mut(into), nearest) {
             // Of a group that was joined before, what it has now is the link's as far as that was found; newcomers have taken from it since.
-            let (least, begins_anew) = match &mut aggregate.joined {
-                Some(joined) => {
-                    let begins_anew = joined.begins_anew(now);
-                    (aggregate.window.get(aggregate.mss), begins_anew)
-                }
-                None => (0, true),
-            };
-            aggregate.joined.get_or_insert(Joined::new(now));
-            if begins_anew {
+            let least = if aggregate.joined.is_some() { aggregate.window.get(aggregate.mss) } else { 0 };
+            if aggregate.joined.get_or_insert(Joined::new(now)).begins_anew(now) {
                 let soon = now + 2 * aggregate.srtt().unwrap_or_default();
                 aggregate.parts.forget_queues(soon);
             }
