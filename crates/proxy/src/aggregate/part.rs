@@ -453,7 +453,9 @@ mod tests {
                 }
             });
             if falls_silent {
-                parts.set_active(hosts[2], false);
+                // Also when it comes back for a moment, of which nothing is measured.
+                [false, true, false].into_iter().for_each(|active| parts.set_active(hosts[2], active));
+                assert_eq!(parts.measured, 2);
             }
             (100..1100).any(|tenth| {
                 let now = Time::from_millis(10 * tenth);
