@@ -9,7 +9,7 @@ use crate::journal_files::{self, JournalFiles};
 use crate::keeper::{Estate, Keeper};
 use crate::leading::Leading;
 use crate::notice::Notice;
-use crate::preflight::{check_host, lock, with_mtus};
+use crate::preflight::{check_host, lock, on_this_host};
 use crate::priority::Standing;
 use crate::rounds::{Ended, Whole, work};
 use crate::take_over::{self, Alive, HandedOver};
@@ -58,7 +58,7 @@ pub fn run_gateway(
     notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
-    let config = with_mtus(config)?;
+    let config = on_this_host(config)?;
     let session = Session::gateway(&config, hash_seed)?;
     let make: Arc<Maker<Gateway>> = Arc::new(move || Ok(Gateway::new(config.gateway(hash_seed)?)));
     run(&session, &make, giving, read_again, take_over, notify)

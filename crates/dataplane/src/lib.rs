@@ -11,6 +11,7 @@
 mod activation;
 mod attach;
 mod bandwidth;
+mod behind;
 mod bridge;
 mod config;
 mod control;

@@ -1,5 +1,6 @@
 //! What a gateway needs of a host, before it runs and when it is gone: what is checked, what would be done, and what is undone.
 use crate::attach::obstacle::obstacles;
+use crate::behind::{describe, name_hosts};
 use crate::control::control_path;
 use crate::daemon_error::{DaemonError, file, system};
 use crate::journal_files::JournalFiles;
@@ -20,11 +21,12 @@ pub(crate) const SEE: &str = "docs/gateway.md, What it changes on the host";
 /// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 
-/// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
-/// splits super-segments as we say, and drops what does not fit without our hearing of it.
-pub(crate) fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
+/// The configuration with what only this host knows filled in: the hosts behind interfaces, and the MTU of each leg, the least of its interfaces'. The
+/// kernel splits super-segments as we say, and drops what does not fit without our hearing of it.
+pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
+    name_hosts(&mut config)?;
     let [access, wan] = config.interfaces();
     for (leg, names) in [(&mut config.to_access, &access), (&mut config.to_wan, &wan)] {
         // An interface that is not there is complained of later, with the names of those that are.
@@ -40,7 +42,8 @@ pub(crate) fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
 /// # Errors
 /// Why it could not.
 pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
-    let config = &with_mtus(config)?;
+    let written = &config.bottleneck;
+    let config = &on_this_host(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
     if let Some(path) = &config.record {
@@ -81,6 +84,7 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         }
         lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
+    lines.extend(describe(written, &config.bottleneck));
     let present = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
     let kept = if config.custody { present.next(config.workers) } else { Vec::new() };
     let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];

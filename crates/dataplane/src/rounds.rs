@@ -6,7 +6,7 @@ use crate::daemon::ReadAgain;
 use crate::daemon_error::{DaemonError, system};
 use crate::desk::{Controlled, Desk, Told};
 use crate::notice::Notice;
-use crate::preflight::with_mtus;
+use crate::preflight::on_this_host;
 use crate::reread::Reread;
 use crate::{Config, EventLoop, Session, take_over};
 use shorthaul_os::monotonic;
@@ -142,7 +142,7 @@ fn reread<M: Controlled>(
     let taken = match read_again() {
         None => return Notice::NotReread { why: "it was started without a configuration file".into() },
         Some(read) => read.map_err(DaemonError::from).and_then(|read| {
-            let Reread { config, changed, fixed } = Reread::of(config, with_mtus(&read)?)?;
+            let Reread { config, changed, fixed } = Reread::of(config, on_this_host(&read)?)?;
             event_loop.reconfigure(&config, hash_seed)?;
             crew.reconfigure(&config, hash_seed);
             Ok((config, changed, fixed))

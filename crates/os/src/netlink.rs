@@ -4,6 +4,8 @@
 pub mod links;
 mod lookup;
 
+pub use lookup::Leads;
+
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,

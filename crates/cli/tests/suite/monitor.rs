@@ -238,6 +238,34 @@ fn a_second_gateway_on_the_same_interfaces_is_refused_and_what_is_left_is_remove
     assert!(content && said.contains("nothing was left"), "{said}");
 }
 
+/// A link for each phone's interface.
+const OF_INTERFACES: &str = "[[bottleneck]]\nname = \"radio\"\ninterface = \"to-phone-1\"\n[[bottleneck]]\nname = \"wire\"\ninterface = \"to-phone-2\"\n";
+
+#[test]
+fn a_gateway_that_reads_its_configuration_again_says_whether_other_hosts_are_behind_an_interface() {
+    let site = Site::new("behind");
+    let config = site.folder.join("gateway.toml");
+    std::fs::write(&config, OF_INTERFACES).unwrap();
+    let gateway = site.lab.host("gateway");
+    let mut command = site.gateway(&[]);
+    command.arg("--config").arg(&config).stderr(Stdio::piped());
+    let mut running = Running::start_in(gateway, &mut command, 1);
+    let said = BufReader::new(running.child.stderr.take().unwrap()).lines();
+    let mut said = said.map_while(Result::ok).filter(|line| line.starts_with("configuration"));
+    let pid = running.child.id().to_string();
+    let mut again = || {
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        said.next().unwrap()
+    };
+    let line = again();
+    assert!(line.contains("changed: nothing") && !line.contains("started again"), "{line}");
+    let phone = site.lab.host("phone-1").address_v4().to_string();
+    let (routed, text) = site.said(Command::new("ip").args(["route", "add", "10.77.0.0/16", "via", &phone]));
+    assert!(routed, "{text}");
+    let line = again();
+    assert!(line.contains("changed: nothing") && line.contains("started again: bottleneck"), "{line}");
+}
+
 #[test]
 fn a_check_says_what_would_be_done_and_does_nothing() {
     let site = Site::new("check");
@@ -257,6 +285,25 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
     assert!(!content && said.contains("100 Mbit/s") && said.contains("`per_flow`, 33.6 MB"), "{said}");
     let (content, said) = site.said(&mut site.gateway(&["--check", "--record", "/nowhere/at/all"]));
     assert!(!content && said.contains("/nowhere/at"), "{said}");
+    let config = site.folder.join("gateway.toml");
+    std::fs::write(&config, OF_INTERFACES).unwrap();
+    let (content, said) = site.said(site.gateway(&["--check"]).arg("--config").arg(&config));
+    for (name, host, interface) in [("radio", "phone-1", "to-phone-1"), ("wire", "phone-2", "to-phone-2")]
+        .map(|(name, host, interface)| (name, site.lab.host(host), interface))
+    {
+        let line = said
+            .lines()
+            .find(|line| line.contains(&format!("bottleneck {name}: ")))
+            .unwrap_or_else(|| panic!("{said}"));
+        assert!(content && line.contains(&format!("behind {interface}")), "{said}");
+        let hosts =
+            line.split(": ").last().unwrap().split(", ").filter_map(|net| net.parse::<ipnet::IpNet>().ok());
+        let hosts: Vec<_> = hosts.collect();
+        for address in [host.address_v4().into(), std::net::IpAddr::from(host.address_v6())] {
+            assert!(hosts.iter().any(|net| net.contains(&address)), "{address} is not in {line}");
+        }
+    }
+    std::fs::remove_file(&config).unwrap();
     let mut without = Command::new(program("setpriv"));
     without.args(["--inh-caps", "-net_admin", "--bounding-set", "-net_admin"]).arg(SHORTHAUL);
     without.args(site.gateway(&["--check", "--attach", "rules"]).get_args());

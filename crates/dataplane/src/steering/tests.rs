@@ -8,8 +8,7 @@ fn config(hosts: HostPrefix, bottlenecks: &[&[&str]]) -> GatewayConfig {
     let bottleneck = |(number, hosts): (usize, &&[&str])| Bottleneck {
         name: number.to_string(),
         hosts: hosts.iter().map(|prefix| prefix.parse().unwrap()).collect(),
-        rate: None,
-        weights: Vec::new(),
+        ..Bottleneck::default()
     };
     let bottlenecks = bottlenecks.iter().enumerate().map(bottleneck).collect();
     GatewayConfig { hosts, bottlenecks, ..GatewayConfig::default() }

@@ -1,11 +1,34 @@
 //! Which way a packet would go: questions that the kernel answers by its routing tables, rules and `rp_filter`.
 use super::{Family, Netlink};
+use ipnet::IpNet;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use std::io;
 use std::net::IpAddr;
 
+/// Where the main routing table leads what is sent to a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leads {
+    /// The network.
+    pub network: IpNet,
+    /// The index of the interface by which it is sent; `None` if by several, or nowhere.
+    pub interface: Option<u32>,
+    /// Of routes to one network that with the least number is taken.
+    pub metric: u32,
+}
+
 impl Netlink {
+    /// The main routing table of a family.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn main_table(&self, family: Family) -> io::Result<Vec<Leads>> {
+        let mut any = RouteMessage::default();
+        any.header.address_family = family.into();
+        let answers = self.dump(RouteNetlinkMessage::GetRoute(any))?;
+        Ok(answers.into_iter().filter_map(|answer| read_route(family, answer)).collect())
+    }
+
     /// By which interface, given by its index, this host sends to an address; `None` if by none.
     ///
     /// # Errors
@@ -66,6 +89,28 @@ impl Netlink {
     }
 }
 
+/// A route of the main table.
+fn read_route(family: Family, answer: RouteNetlinkMessage) -> Option<Leads> {
+    let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
+    let mut table = u32::from(route.header.table);
+    let mut address = family.everything().addr();
+    let (mut interface, mut metric) = (None, 0);
+    for attribute in route.attributes {
+        match attribute {
+            RouteAttribute::Table(number) => table = number,
+            RouteAttribute::Destination(RouteAddress::Inet(ip)) => address = ip.into(),
+            RouteAttribute::Destination(RouteAddress::Inet6(ip)) => address = ip.into(),
+            RouteAttribute::Oif(index) => interface = Some(index),
+            RouteAttribute::Priority(number) => metric = number,
+            _ => {}
+        }
+    }
+    let is_main = table == u32::from(RouteHeader::RT_TABLE_MAIN);
+    let network = IpNet::new(address, route.header.destination_prefix_length).ok().filter(|_| is_main)?;
+    // What is unreachable has the loopback interface in IPv6.
+    Some(Leads { network, interface: interface.filter(|_| route.header.kind == RouteType::Unicast), metric })
+}
+
 fn is_no_route(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -84,6 +129,16 @@ mod tests {
         let netlink = Netlink::open().unwrap();
         for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
             assert_eq!(netlink.interface_toward(address).unwrap(), Some(LOOPBACK), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_main_table_has_no_local_routes() {
+        let netlink = Netlink::open().unwrap();
+        for family in [Family::V4, Family::V6] {
+            let table = netlink.main_table(family).unwrap();
+            assert!(table.iter().all(|leads| Family::of(leads.network.addr()) == family), "{table:?}");
+            assert!(table.iter().all(|leads| leads.network.addr() != Ipv4Addr::LOCALHOST), "{table:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use shorthaul_types::BitRate;
 
 /// A link that hosts at the access side share: the backhaul of a ship or a village, a radio cell, a house. Its hosts are a bottleneck
 /// group: they have one window together, and each its share of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
@@ -22,6 +22,11 @@ pub struct Bottleneck {
         schemars(with = "Vec<crate::policy::Prefix>")
     )]
     pub hosts: Vec<IpNet>,
+    /// Instead of prefixes: an interface toward the access side. Its hosts are those to which this host's main routing table leads by it, at
+    /// the start; where it is the only one, all.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", schemars(extend("examples" = ["wwan0"])))]
+    pub interface: Option<String>,
     /// What it carries toward its hosts, IP headers counted, where that is known: no more leaves here. Left out, it is measured.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub rate: Option<BitRate>,
@@ -67,6 +72,12 @@ impl Bottleneck {
     /// # Errors
     /// In words, with the remedy.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
+        // A host with routes has prefixes in its place before it comes here.
+        if self.interface.is_some() {
+            return Err(
+                "an interface has hosts where a gateway runs on a host with routes; here, write their prefixes: hosts = [\"10.1.0.0/16\"]",
+            );
+        }
         if self.rate.is_some_and(|rate| rate.bits_per_sec() < 8000) {
             return Err(
                 "a rate of less than 8 kbit/s carries no segment in a second; write a rate such as \"30 Mbit/s\", or leave it out",
@@ -93,6 +104,7 @@ mod tests {
             hosts: vec![net("10.1.0.0/16"), net("fd00:1::/32")],
             rate: Some(BitRate::from_bits_per_sec(30_000_000)),
             weights: vec![HostWeight { hosts: vec![net("10.1.2.0/24")], weight: 3 }],
+            ..Bottleneck::default()
         };
         assert!(ship.holds(address("10.1.2.3")) && ship.holds(address("fd00:1::7")));
         assert!(!ship.holds(address("10.2.2.3")));
@@ -104,5 +116,7 @@ mod tests {
         assert!(ship.check().unwrap_err().contains("rate"));
         ship.hosts.clear();
         assert!(ship.holds(address("192.0.2.1")), "all hosts");
+        ship.interface = Some("wwan0".into());
+        assert!(ship.check().unwrap_err().contains("prefixes"), "nothing here knows who is behind it");
     }
 }

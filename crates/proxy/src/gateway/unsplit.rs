@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn who_opens_more_flows_than_have_queues_does_not_pass_the_rate_and_others_have_theirs() {
         let rate = BitRate::from_bits_per_sec(1_000_000);
-        let bottleneck = Bottleneck { name: "ship".into(), hosts: vec![], rate: Some(rate), weights: vec![] };
+        let bottleneck = Bottleneck { name: "ship".into(), rate: Some(rate), ..Bottleneck::default() };
         let policy = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
         let mut gateway = Gateway::new(GatewayConfig {
             traffic: Traffic::All,

@@ -389,9 +389,8 @@ mod tests {
         let of = |pacing, rate: Option<u64>| {
             let bottleneck = Bottleneck {
                 name: "backhaul".into(),
-                hosts: Vec::new(),
                 rate: rate.map(BitRate::from_bits_per_sec),
-                weights: Vec::new(),
+                ..Bottleneck::default()
             };
             let config = AggregateConfig { pacing, ..AggregateConfig::default() };
             let policy = Policy { aggregate: Some(Arc::new(config)), ..Policy::default() };

@@ -83,7 +83,7 @@ fn packet(ecn: u8, number: u64) -> Packet {
 /// What part of the link a sender has behind a gateway, and the queue there that 99 % of its packets find at most.
 fn runs(answers: Answers, ecn: u8) -> (f64, Duration) {
     let policy = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
-    let bottleneck = Bottleneck { name: "link".into(), hosts: vec![], rate: Some(RATE), weights: vec![] };
+    let bottleneck = Bottleneck { name: "link".into(), rate: Some(RATE), ..Bottleneck::default() };
     let mut gateway = Gateway::new(GatewayConfig {
         traffic: Traffic::All,
         bottlenecks: vec![bottleneck],

@@ -86,8 +86,7 @@ impl World {
 
     /// With a host for each end, all of one bottleneck, of whose rate nobody told the gateway.
     fn of_hosts(link: BitRate) -> World {
-        let bottleneck =
-            Bottleneck { name: "link".into(), hosts: Vec::new(), rate: None, weights: Vec::new() };
+        let bottleneck = Bottleneck { name: "link".into(), ..Bottleneck::default() };
         World { apart: true, ..World::with(link, vec![bottleneck]) }
     }
 
