@@ -43,6 +43,8 @@ pub(crate) struct Handshake {
     pub ambiguous: [bool; 2],
     /// It was seen twice before it was answered, with other timestamps.
     repeated: [bool; 2],
+    /// The TSval of the first SYN-ACK.
+    syn_ack_val: Option<u32>,
     /// The client was offered less at first than the server offered.
     limited: bool,
 }
@@ -106,6 +108,7 @@ impl Handshake {
             syn_ack_at: now,
             ambiguous: [false; 2],
             repeated: [false; 2],
+            syn_ack_val: None,
             limited: false,
         })
     }
@@ -143,7 +146,7 @@ impl Handshake {
                 Some(server)
                     if header.ack == server.space.seq(1) && header.seq == self.client.space.seq(1) =>
                 {
-                    let first = server.ts_val;
+                    let first = self.syn_ack_val;
                     self.note_answered(1, first, header.options.timestamps.map(|stamps| stamps.ecr));
                     Step::Open
                 }
@@ -155,8 +158,30 @@ impl Handshake {
                 }
                 _ => Step::Listen,
             },
+            // What the client sent first is lost, and an acknowledgment that stands behind that has opened the server. Nothing of either stream has
+            // passed: what is lost will be sent again, and opens it for us.
+            (Side::Server, false, true) if self.is_of_nothing(segment) => {
+                self.tell_server_clock(segment);
+                Step::Listen
+            }
             // A SYN that crosses ours opens the connection from both sides (RFC 9293 §3.5).
             _ => Step::Forget("simultaneous open"),
+        }
+    }
+
+    /// Whether a segment of the server has nothing of its stream, and acknowledges nothing of the client's.
+    fn is_of_nothing(&self, segment: &TcpSegment) -> bool {
+        let header = &segment.header;
+        self.server.as_ref().is_some_and(|server| header.seq == server.space.seq(1))
+            && header.ack == self.client.space.seq(1)
+            && segment.payload.is_empty()
+            && !header.flags.contains(TcpFlags::FIN)
+    }
+
+    /// A segment of the server passes. What we say in its name later is no older, or the client would discard it (RFC 7323 §5.3).
+    fn tell_server_clock(&mut self, segment: &TcpSegment) {
+        if let (Some(server), Some(stamps)) = (&mut self.server, segment.header.options.timestamps) {
+            server.tell_clock(stamps.val);
         }
     }
 
@@ -202,8 +227,9 @@ impl Handshake {
         if is_tiny || !needs_nothing(&options.unknown) || !segment.payload.is_empty() {
             return Step::Forget("unknown option");
         }
-        if let Some(server) = &self.server {
-            self.note_repeated(1, server.ts_val, options.timestamps.map(|stamps| stamps.val));
+        if self.server.is_some() {
+            self.note_repeated(1, self.syn_ack_val, options.timestamps.map(|stamps| stamps.val));
+            self.tell_server_clock(segment);
             return Step::Listen;
         }
         self.note_answered(0, self.client.ts_val, options.timestamps.map(|stamps| stamps.ecr));
@@ -216,6 +242,7 @@ impl Handshake {
         self.agreed.window_scaling &= options.window_scale.is_some();
         self.agreed.ecn &= ecn;
         self.syn_ack_at = now;
+        self.syn_ack_val = options.timestamps.map(|stamps| stamps.val);
         self.server = Some(End::new(ip, segment, from));
         Step::Listen
     }

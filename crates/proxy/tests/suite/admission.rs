@@ -6,8 +6,8 @@ use shorthaul_proxy::{
 };
 use shorthaul_tcp::{ConnectionConfig, SenderProfile};
 use shorthaul_testkit::packets::{self, filler, syn_options};
-use shorthaul_types::{Bytes, SeqNum, Time};
-use shorthaul_wire::{Machine, Packet, TcpFlags, TcpHeader, TxBatch};
+use shorthaul_types::{Bytes, PortId, SeqNum, Time};
+use shorthaul_wire::{Machine, Packet, TcpFlags, TcpHeader, Timestamps, TxBatch};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,6 +181,57 @@ fn data_that_overtakes_the_handshake_is_not_passed_on() {
     // Retransmitted, it goes the way of all data.
     let again = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 501, TcpFlags::ACK, 500));
     assert_eq!(payload_to_server(&again), 500);
+}
+
+/// The same as [`segment`], with this TSval.
+fn stamped(from: u8, client: u16, offset: u32, flags: TcpFlags, bytes: usize, val: u32) -> Packet {
+    let mut packet = segment(from, client, offset, flags, bytes);
+    if let shorthaul_wire::Transport::Tcp(tcp) = &mut packet.transport {
+        tcp.header.options.timestamps = Some(Timestamps { val, ecr: 1 });
+    }
+    packet
+}
+
+/// The client begins to send at once, and all that it sends first is lost in a full queue. Its answer to the repeated SYN-ACK stands behind that,
+/// and opens the server.
+#[test]
+fn a_flow_of_which_all_is_lost_that_is_sent_first_is_split() {
+    let mut gateway = Gateway::new(GatewayConfig::default());
+    let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+    pass(&mut gateway, secs(0), stamped(CLIENT, 5000, 0, TcpFlags::SYN, 0, 10));
+    pass(&mut gateway, secs(0), stamped(SERVER, 5000, 0, syn_ack, 0, 20));
+    pass(&mut gateway, secs(1), stamped(SERVER, 5000, 0, syn_ack, 0, 1020));
+    for (from, offset, val) in [(CLIENT, 1501, 1010), (SERVER, 1, 1030)] {
+        let opened = stamped(from, 5000, offset, TcpFlags::ACK, 0, val);
+        assert_eq!(pass(&mut gateway, secs(1), opened.clone())[0].1, opened, "it passes as it comes");
+    }
+    assert_eq!(gateway.counters().flows_split, 0, "the gateway does not know yet what was sent first");
+    let out = pass(&mut gateway, secs(2), stamped(CLIENT, 5000, 1, TcpFlags::ACK, 500, 2010));
+    let to = |port: PortId| {
+        let mut segments = out.iter().filter(|(at, _)| *at == port).filter_map(|(_, packet)| packet.as_tcp());
+        segments.next().unwrap()
+    };
+    assert_eq!((gateway.counters().flows_split, to(Gateway::WAN).payload.len()), (1, 500));
+    let acknowledged = &to(Gateway::ACCESS).header;
+    assert_eq!(acknowledged.ack, SeqNum(601));
+    let val = acknowledged.options.timestamps.map(|stamps| stamps.val);
+    assert_eq!(val, Some(1030), "an older one would be taken for a duplicate of before");
+}
+
+/// Whoever has heard of something of the streams that did not go by the gateway's books is left alone.
+#[test]
+fn a_flow_of_which_something_has_passed_is_not_split() {
+    for (offset, flags, bytes) in
+        [(1, TcpFlags::ACK, 100), (101, TcpFlags::ACK, 0), (1, TcpFlags::ACK | TcpFlags::FIN, 0)]
+    {
+        let mut gateway = Gateway::new(GatewayConfig::default());
+        pass(&mut gateway, secs(0), segment(CLIENT, 5000, 0, TcpFlags::SYN, 0));
+        pass(&mut gateway, secs(0), segment(SERVER, 5000, 0, TcpFlags::SYN | TcpFlags::ACK, 0));
+        pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1501, TcpFlags::ACK, 0));
+        pass(&mut gateway, secs(1), segment(SERVER, 5000, offset, flags, bytes));
+        pass(&mut gateway, secs(2), segment(CLIENT, 5000, 1, TcpFlags::ACK, 500));
+        assert_eq!(gateway.counters().flows_split, 0, "{offset}, {flags:?}, {bytes}");
+    }
 }
 
 /// Connections to port 80 are treated by `mode`; those of the client's port 6000 not at all, and all others are split.
