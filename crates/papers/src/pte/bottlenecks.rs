@@ -19,6 +19,8 @@ const CLAMP: f64 = 30_000.0;
 const QUEUE: f64 = 60_000.0;
 /// As many RTOs: what may be more by chance, as a share.
 const NEAR: f64 = 0.25;
+/// Of a plain split's throughput, what a flow has that is left alone.
+const LEFT_ALONE: f64 = 0.99;
 /// As even shares: Jain's index may be less by a tenth.
 const AS_FAIR: f64 = 0.9;
 
@@ -227,6 +229,8 @@ fn left_alone(one: &Runs, one_way: &str, words: &str, round_trip: f64) -> Option
     let goodput = |case: &str| one.mean(case, one_way, Metric::Goodput);
     let (split, tail, clamp) = (goodput("split")?, goodput("path-tail")?, goodput("clamp")?);
     let allowed = allowed(round_trip) / split;
+    // Where rates, queues and windows are ten times as large, only packets are not: the formula knows none.
+    let tenfold = goodput("clamp-tenfold").zip(goodput("split-tenfold")).map(|(clamp, split)| clamp / split);
     let in_each = format!(
         "it is {} in each round trip, of a window of {}",
         Unit::Bytes.format(clamp * (round_trip + MOBILE) / 8.0),
@@ -242,7 +246,13 @@ fn left_alone(one: &Runs, one_way: &str, words: &str, round_trip: f64) -> Option
             .because(in_each.clone())
     };
     Some(match allowed >= 1.0 {
-        true => share("4a", "left alone (≥ 0.99 is asked)".to_owned()).at_least(0.99),
+        true => share("4a", "left alone (≥ 0.99 is asked)".to_owned()).at_least(LEFT_ALONE).explained(
+            format!(
+                "packets, of which the formula knows nothing: {in_each}, and the rest of it is what packets take by themselves, and windows that move in whole ones; with ten times the rates, queues and windows, so that a packet is a tenth of these, it is {} of a plain split",
+                Unit::Percent.format(tenfold.unwrap_or(f64::NAN))
+            ),
+            tenfold.is_some_and(|share| share >= LEFT_ALONE),
+        ),
         false => share("4b", format!("its rate is decreased: {} at most", Unit::Percent.format(allowed)))
             .at_most(allowed)
             .and(tail >= 0.99 * split),
@@ -388,6 +398,24 @@ mod tests {
         );
         let clamp = found("150 ms", 1.5e6, 0.5e6).into_iter().find(|own| own.what.contains("4b")).unwrap();
         assert!(clamp.reason.contains("25.0 kB"), "{clamp:?}");
+    }
+
+    #[test]
+    fn packets_are_a_cause_only_if_the_clamp_leaves_a_flow_alone_where_they_are_small() {
+        let cause = |clamp: f64, tenfold: f64| {
+            let of = |case, goodput| of(case, "5 ms", 1, &[(Metric::Goodput, goodput)]);
+            let all = [
+                of("split", 1.55e6),
+                of("path-tail", 1.55e6),
+                of("clamp", clamp),
+                of("split-tenfold", 15.5e6),
+                of("clamp-tenfold", tenfold),
+            ];
+            let found = wired_bottleneck(&study(), &all).unwrap();
+            found.into_iter().find(|own| own.what.contains("4a")).unwrap().cause
+        };
+        assert!(cause(1.25e6, 15.5e6).is_some_and(|cause| cause.contains("100 % of a plain split")));
+        assert_eq!((cause(1.25e6, 12.5e6), cause(1.55e6, 15.5e6)), (None, None));
     }
 
     #[test]
