@@ -7,7 +7,8 @@ use crate::route::RouteArgs;
 /// Connect standard input and output to a destination, by way of nodes or directly
 ///
 /// What `netcat` does, and what ssh can use: `ssh -o ProxyCommand="shorthaul connect %h:%p --via ..."`.
-/// The end of the input is passed on; a connection that breaks is an error, and never looks like an end.
+/// The end of the input is passed on, and what the destination says goes on to its end; so the other way round, but at a terminal it is
+/// over then. A connection that breaks is an error, and never looks like an end.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to
@@ -41,5 +42,5 @@ pub fn run(args: &Args) -> Result<()> {
     let talked = runtime.block_on(opening.client.connect_stdio(&args.target, opened))?;
     // The thread that reads standard input waits for it, and would for ever.
     runtime.shutdown_background();
-    talked.with_context(|| format!("the connection to {} broke: what came is not all", args.target))
+    talked.with_context(|| format!("the connection to {} broke", args.target))
 }

@@ -19,6 +19,22 @@ macro_rules! asked {
 }
 pub(crate) use asked;
 
+/// A line of a service on standard output, if that takes one: a disk that is full, or a reader that is gone, is no reason not to serve.
+macro_rules! say {
+    ($($sentence:tt)+) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($sentence)+);
+    }};
+}
+/// The same on standard error.
+macro_rules! report {
+    ($($sentence:tt)+) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($sentence)+);
+    }};
+}
+pub(crate) use {report, say};
+
 /// The exit status when something failed.
 pub const FAILED: u8 = 1;
 /// The exit status when the command line, a configuration or a scenario makes no sense: that of clap, too.
@@ -30,7 +46,8 @@ pub const DOUBTFUL: u8 = 3;
 /// The exit status when nobody reads the output any more: that of a program that SIGPIPE ended.
 const UNREAD: i32 = 128 + 13;
 
-/// From now on, output that nobody reads any more, as of `shorthaul ... | head`, ends the program without a word.
+/// From now on, output that nobody reads any more, as of `shorthaul ... | head`, ends the program without a word, and output that cannot be
+/// written, as on a full disk, with one.
 pub fn end_when_unread() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -39,6 +56,10 @@ pub fn end_when_unread() {
         if said.is_some_and(|said| said.starts_with("failed printing to std") && said.contains("Broken pipe"))
         {
             std::process::exit(UNREAD);
+        }
+        if let Some(why) = said.and_then(|said| said.strip_prefix("failed printing to stdout: ")) {
+            report!("error: cannot write to standard output: {why}");
+            std::process::exit(i32::from(FAILED));
         }
         usual(panic);
     }));

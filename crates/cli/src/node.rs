@@ -1,5 +1,5 @@
 //! `shorthaul node`: sessions, fixed relays and an echo on this host.
-use crate::ending::asked;
+use crate::ending::{asked, report, say};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -218,7 +218,7 @@ pub fn run(args: &Args) -> Result<()> {
     let echo = args.echo.map(|address| listen_for_echo(address, &mut inherited)).transpose()?;
     let probes = probe_sockets(args, &node, &mut inherited)?;
     for address in inherited.left() {
-        eprintln!("the node before listened at {address}, too: nobody does now");
+        report!("the node before listened at {address}, too: nobody does now");
     }
     drop(inherited);
     if control.is_some() {
@@ -231,21 +231,21 @@ pub fn run(args: &Args) -> Result<()> {
     former.map(|former| former.succeed(&node.handle())).transpose()?;
     let answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
     for address in node.addresses() {
-        println!("ready: sessions at {address}");
+        say!("ready: sessions at {address}");
     }
     for relay in node.relays() {
-        println!("ready: relaying {} to {}", relay.listen, relay.to);
+        say!("ready: relaying {} to {}", relay.listen, relay.to);
     }
     if let Some(address) = node.metrics() {
-        println!("ready: metrics at http://{address}/metrics");
+        say!("ready: metrics at http://{address}/metrics");
     }
     if let Some(answering) = &answering {
-        println!("ready: answering probes at {}", answering.address());
+        say!("ready: answering probes at {}", answering.address());
     }
     let answering = Arc::new(Mutex::new(answering));
     let left = Arc::new(AtomicBool::new(false));
     if let Some(echo) = echo {
-        println!("ready: echo at {}", echo.address()?);
+        say!("ready: echo at {}", echo.address()?);
         let left = Arc::clone(&left);
         thread::Builder::new().name("echo".into()).spawn(move || echo.run_until(&left))?;
     }
@@ -254,7 +254,7 @@ pub fn run(args: &Args) -> Result<()> {
         control.listen(node.handle(), move || {
             left.store(true, Ordering::Release);
             drop(answering.lock().unwrap_or_else(PoisonError::into_inner).take());
-            eprintln!("another process has taken over; what is open here has {drain:?}");
+            report!("another process has taken over; what is open here has {drain:?}");
         })?;
     }
     let (handle, secret, to_answer) = (node.handle(), args.secret.clone(), Arc::clone(&answering));
@@ -401,8 +401,8 @@ fn follow_signals(node: NodeHandle, read_again: impl Fn() -> Result<()> + Send +
                 _ = stop.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = reload.recv() => match read_again() {
-                    Ok(()) => eprintln!("the settings were read again"),
-                    Err(error) => eprintln!("the settings stay as they are: {error}"),
+                    Ok(()) => report!("the settings were read again"),
+                    Err(error) => report!("the settings stay as they are: {error}"),
                 },
             }
         }

@@ -1,4 +1,5 @@
 //! `shorthaul proxy`: local ports that lead into the network.
+use crate::ending::{report, say};
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,9 +62,9 @@ pub fn run(args: &Args) -> Result<()> {
     let _asking = opening.keep_asking()?;
     for (address, service) in proxy.addresses().iter().zip(services) {
         match service {
-            Service::Proxy => println!("ready: SOCKS and HTTP at {address}"),
-            Service::Forward(to) => println!("ready: {address} leads to {to}"),
-            Service::Transparent => println!("ready: redirected connections at {address}"),
+            Service::Proxy => say!("ready: SOCKS and HTTP at {address}"),
+            Service::Forward(to) => say!("ready: {address} leads to {to}"),
+            Service::Transparent => say!("ready: redirected connections at {address}"),
         }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -91,8 +92,8 @@ async fn follow_signals(args: &Args, opening: &Opening) -> Result<()> {
     loop {
         told.recv().await;
         match args.route.read_again(opening) {
-            Ok(()) => eprintln!("the secret or credential was read again"),
-            Err(error) => eprintln!("the secret or credential stays as it is: {error}"),
+            Ok(()) => report!("the secret or credential was read again"),
+            Err(error) => report!("the secret or credential stays as it is: {error}"),
         }
     }
 }

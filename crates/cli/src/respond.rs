@@ -1,5 +1,5 @@
 //! `shorthaul respond`: answer the probes of `shorthaul discover`.
-use crate::ending::asked;
+use crate::ending::{asked, report, say};
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
     let answering = sockets.answer(move || load)?;
     let also = if args.on_path { ", and those that pass" } else { "" };
     let _registered = register(args, directory, &answering, load)?;
-    println!("ready: answering probes at {}{also}", answering.address());
+    say!("ready: answering probes at {}{also}", answering.address());
     follow_signals(args, &answering)
 }
 
@@ -101,9 +101,9 @@ fn follow_signals(args: &Args, answering: &Answering) -> Result<()> {
             match args.keys.read() {
                 Ok(keys) => {
                     answering.set_keys(keys);
-                    eprintln!("the secret was read again");
+                    report!("the secret was read again");
                 }
-                Err(error) => eprintln!("the secret stays as it is: {error}"),
+                Err(error) => report!("the secret stays as it is: {error}"),
             }
         }
     })
@@ -124,6 +124,6 @@ fn register(
     };
     let probe = SocketAddr::new(session.ip(), answering.address().port());
     let registration = Registration { name: args.name.clone(), session, probe, lease: args.lease };
-    let complain = |error| eprintln!("{error}");
+    let complain = |error| report!("{error}");
     Ok(Some(Registered::start(std::sync::Arc::new(etcd), registration, move || load, complain)?))
 }

@@ -1,5 +1,5 @@
 //! `shorthaul secret`: what the nodes and clients of a network share, or what an authority issues to each of them.
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(step) = args.exchange {
         return exchange(file, step);
     }
-    write_anew(file, &NetworkSecret::generate()?.to_text())?;
+    write_secret(file, &NetworkSecret::generate()?.to_text())?;
     println!("{} holds a new secret: copy it to each node and client, and to nobody else", file.display());
     Ok(())
 }
@@ -128,15 +128,23 @@ fn exchange(file: &Path, step: Step) -> Result<()> {
     Ok(())
 }
 
-/// One that is in use already is never written over.
-fn write_anew(path: &Path, text: &str) -> Result<()> {
+/// One that is in use already is never written over: `remedy` says what to do.
+fn create_anew(path: &Path, remedy: &str) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     if file.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
         let name = path.display();
-        return Err(asked!("{name} is there already, and is kept: it may be in use. `shorthaul secret {name} --exchange announce` begins to replace it step by step").into());
+        return Err(asked!("{name} is there already, and is kept: it may be in use. {remedy}").into());
     }
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    let remedy = format!(
+        "`shorthaul secret {} --exchange announce` begins to replace it step by step",
+        path.display()
+    );
+    let mut file = create_anew(path, &remedy)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn run_authority(what: &OfAuthority) -> Result<()> {
@@ -163,8 +171,14 @@ fn run_authority(what: &OfAuthority) -> Result<()> {
             if role == Role::Node && !hosts.contains(name) {
                 hosts.push(name.clone());
             }
-            let issued = Authority::open(folder)?.issue(role, name, &hosts, *days)?;
-            write_anew(to, &issued.pem)?;
+            let authority = Authority::open(folder)?;
+            // What is issued is on record, so there is a place for it before.
+            let mut file = create_anew(to, "Write another name with --to, or move it away")?;
+            let issued = authority.issue(role, name, &hosts, *days).inspect_err(|_| {
+                let _ = std::fs::remove_file(to);
+            })?;
+            file.write_all(issued.pem.as_bytes())
+                .with_context(|| format!("cannot write {}", to.display()))?;
             println!(
                 "{} is good until {}; its serial number is {}",
                 to.display(),

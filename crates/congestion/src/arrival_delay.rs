@@ -82,8 +82,10 @@ pub struct ArrivalDelay {
     first: Option<(Time, u32)>,
     /// Zero before there is a first one.
     tick: Duration,
-    /// The smallest transit of late.
+    /// The smallest transit of late, or what it is taken for where another connection has just waited.
     least: MinFilter,
+    /// The smallest transit of late that was seen.
+    seen: MinFilter,
     /// That of what arrived last.
     transit: Duration,
     /// The smallest of late of what round trips took beyond transits.
@@ -103,7 +105,7 @@ pub struct Trip {
 
 keeps!(Waited { at_least, about });
 keeps!(HostClock { tick, watched, mean, counted_at, at_most, bounded_at, latest, arrived_at });
-keeps!(ArrivalDelay { first, tick, least, transit, there, bound });
+keeps!(ArrivalDelay { first, tick, least, seen, transit, there, bound });
 
 impl Blank for Waited {
     fn blank() -> Self {
@@ -154,6 +156,7 @@ impl HostClock {
         let transit = Duration::from_nanos(transit);
         connection.transit = transit;
         connection.least.update(now, transit, memory);
+        connection.seen.update(now, transit, memory);
         let longest = transit.saturating_sub(connection.least.get().unwrap_or(transit));
         if self.tick != Some(tick) {
             return None; // not known, or found just now to be another one
@@ -179,7 +182,8 @@ impl HostClock {
             return None;
         }
         let memory = memory(rtt);
-        let (transit, least) = (nanos(connection.transit), nanos(connection.least.get()?));
+        // What it is taken for is no bound: who was sent as the queue became empty arrives right behind one that has waited for long, and has not waited.
+        let (transit, least) = (nanos(connection.transit), nanos(connection.seen.get()?));
         let known = self.at_most.saturating_add(now.saturating_since(self.bounded_at));
         if let Some(Trip { took, shortest }) = trip {
             // By the other end's clock, as transits are: from the same origin.
@@ -318,6 +322,23 @@ mod tests {
         let mut third = ArrivalDelay::default();
         let at_most = answer(&mut alone, &mut third, (1003, 0), 80).unwrap();
         assert_eq!(at_most, ms(79), "and where nobody says so it may be all beyond the shortest round trip");
+    }
+
+    /// One connection has waited for 200 ms, and the first segment of another comes right behind it, which was sent when the queue had just become empty.
+    #[test]
+    fn who_comes_right_behind_one_that_has_waited_may_not_have_waited() {
+        let (mut clock, mut first) = Default::default();
+        idle(&mut clock, &mut first, 1000, 1);
+        send(&mut clock, &mut first, (1000, 200), 1);
+        let mut second = ArrivalDelay::default();
+        for sent in (1201..1400).step_by(7) {
+            let took = ms(40);
+            let at_most = answer(&mut clock, &mut second, (sent, 0), 0).unwrap();
+            assert!(
+                took - at_most >= ms(39),
+                "sent at {sent} ms: of {took:?} it is taken to have waited {at_most:?}"
+            );
+        }
     }
 
     #[test]

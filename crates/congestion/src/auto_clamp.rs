@@ -472,7 +472,10 @@ impl AutoClamp {
         self.variation.on_round(limited && self.phase == Phase::Follow && self.settling == 0);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
         let unqueued = self.unqueued(min_rtt);
-        self.is_empty = mean <= scaled(unqueued, SAME);
+        // Where acknowledgments wait for longer than the path is long, and come in clumps behind what is uploaded, a mean says little of a queue here. That one
+        // round trip is the path's own says that none stands.
+        let is_noisy = self.grows_beside && self.beside > unqueued;
+        self.is_empty = (if is_noisy { least } else { mean }) <= scaled(unqueued, SAME);
         if self.is_offered {
             self.unused = if self.is_empty { (self.unused + UNUSED).min(MOST_UNUSED) } else { 0 };
         }

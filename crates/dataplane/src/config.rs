@@ -283,6 +283,13 @@ impl Config {
                 return value(key, why);
             }
         }
+        for (key, list) in [("access", &self.access), ("wan", &self.wan)] {
+            if let Some((_, twice)) =
+                list.iter().enumerate().find(|(index, name)| list[..*index].contains(name))
+            {
+                return value(key, format!("`{twice}` is named twice; once is enough"));
+            }
+        }
         match self.access.iter().find(|name| self.wan.contains(name)) {
             Some(both) => {
                 value("wan", format!("`{both}` is named in `access` too; an interface leads to one side"))
@@ -455,6 +462,10 @@ mod tests {
             Config { access: vec!["a".into(), "b".into()], wan: vec!["b".into()], ..Config::default() };
         let error = config.gateway(0).unwrap_err().to_string();
         assert!(error.starts_with("wan: `b`"), "{error}");
+        let config =
+            Config { access: vec!["a".into(), "a".into()], wan: vec!["b".into()], ..Config::default() };
+        let error = config.gateway(0).unwrap_err().to_string();
+        assert!(error.starts_with("access: `a` is named twice"), "{error}");
     }
 
     /// A configuration with this text behind its interfaces.

@@ -375,6 +375,7 @@ fn gain_json(gain: &GainInfo) -> Value {
         "policy": gain.policy, "edge": gain.access.to_string(),
         "servers": gain.server.map(|server| server.to_string()),
         "verdict": gain.verdict.name(),
+        "harmed_hosts": gain.harmed_hosts,
         "first": gain.figures.iter().map(figure).collect::<Vec<_>>(),
     })
 }

@@ -30,6 +30,10 @@ pub enum RateSpec {
     Paths(PathsModel),
 }
 
+/// What is wrong with a rate of zero that is for ever.
+const CARRIES_NOTHING: &str =
+    "a link of 0 bit/s carries nothing, ever; write a rate such as \"10 Mbit/s\", or outages for a while";
+
 /// How outages are written. A random process without a seed of its own is shared by both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutagesSpec {
@@ -212,7 +216,10 @@ impl<'de> Deserialize<'de> for RateSpec {
             "a rate such as \"32 Mbit/s\", \"unlimited\", or a table with `trace`, `schedule`, `cellular` or `paths`",
             |scalar| match text_only(scalar, "a rate such as \"32 Mbit/s\"")? {
                 "unlimited" => Ok(RateSpec::Plain(Rate::Unlimited)),
-                text => text.parse().map(|rate| RateSpec::Plain(Rate::Fixed(rate))).map_err(error_text),
+                text => match text.parse::<BitRate>().map_err(error_text)? {
+                    rate if rate.bits_per_sec() == 0 => Err(CARRIES_NOTHING.into()),
+                    rate => Ok(RateSpec::Plain(Rate::Fixed(rate))),
+                },
             },
             rate_from_table,
         )
@@ -233,7 +240,10 @@ fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
     match (trace, schedule, cellular, paths) {
         (Some(file), None, None, None) => Ok(RateSpec::TraceFile(file)),
         (None, Some(phases), None, None) => {
-            let phases = phases.into_iter().map(|phase| (phase.lasts, phase.rate)).collect();
+            let phases: Vec<_> = phases.into_iter().map(|phase| (phase.lasts, phase.rate)).collect();
+            if !phases.is_empty() && phases.iter().all(|(_, rate)| rate.bits_per_sec() == 0) {
+                return Err(CARRIES_NOTHING.into());
+            }
             Ok(RateSpec::Plain(Rate::Schedule { phases, repeats }))
         }
         (None, None, Some(cellular), None) => {

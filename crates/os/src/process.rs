@@ -15,6 +15,15 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
+/// Ends standard output: whoever reads it sees that, and what is written from now on goes nowhere.
+///
+/// # Errors
+/// The kernel's; there may be no /dev/null.
+pub fn end_standard_output() -> io::Result<()> {
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(&nowhere)?)
+}
+
 /// A process, by a descriptor: it names the same process also when another one has its number.
 #[derive(Debug)]
 pub struct ProcessHandle(OwnedFd);

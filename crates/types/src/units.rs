@@ -99,7 +99,11 @@ impl FromStr for Bytes {
             "GiB" => 1024.0 * 1024.0 * 1024.0,
             _ => return Err(ParseUnitError { found: text.to_string(), wanted: BYTES_WANTED }),
         };
-        Ok(Bytes((number * factor + 0.5) as u64))
+        let bytes = number * factor + 0.5;
+        if bytes >= u64::MAX as f64 {
+            return Err(ParseUnitError { found: text.to_string(), wanted: BYTES_WANTED });
+        }
+        Ok(Bytes(bytes as u64))
     }
 }
 
@@ -268,6 +272,7 @@ mod tests {
         let error = "32 Mbit".parse::<BitRate>().unwrap_err().to_string();
         assert!(error.contains("`32 Mbit`") && error.contains("32 Mbit/s"), "{error}");
         assert!("-3 ms".parse::<Bytes>().is_err());
+        assert!("20000000000 GB".parse::<Bytes>().is_err(), "more than there can be");
         assert!(parse_duration("64").is_err());
     }
 

@@ -300,6 +300,17 @@ fn credentials_of_an_authority_open_sessions() {
     secret(&["authority", net]);
     secret(&["issue", net, "--node", "paris", "--reached-by", "127.0.0.1", "--to", node]);
     let said = secret(&["issue", net, "--client", "alice", "--days", "30", "--to", alice]);
+    // What cannot be written is not on record as issued.
+    for to in [alice, "/nowhere/at/all/alice.pem"] {
+        let again = Command::new(SHORTHAUL)
+            .args(["secret", "issue", net, "--client", "mallory", "--to", to])
+            .output()
+            .unwrap();
+        assert!(!again.status.success(), "{to}");
+    }
+    let on_record = Command::new(SHORTHAUL).args(["secret", "list", net]).output().unwrap();
+    let on_record = String::from_utf8_lossy(&on_record.stdout).into_owned();
+    assert!(on_record.contains("alice") && !on_record.contains("mallory"), "{on_record}");
     let serial = said.split_whitespace().last().unwrap();
     assert!(secret(&["list", net]).contains(&format!("{serial} client alice ")), "{said}");
     let mut command = Command::new(SHORTHAUL);

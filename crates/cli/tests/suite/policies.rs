@@ -267,20 +267,18 @@ fn a_legs_own_timer_waits_out_a_black_hole() {
 
 #[test]
 fn what_splitting_gains_is_told_against_a_control_group() {
-    const FLOWS: u16 = 30;
     let site = Site::new("control_group = 0.5\n");
-    for port in 6000..6000 + FLOWS {
-        download(&mut site.connect(port), 60_000, |_| {});
-    }
-    // The acknowledgments of the last one may still be on their way.
-    let compared = |gains: &Value| -> u64 {
+    let of = |gains: &Value| {
         let first = &gains[0]["first"][0];
-        ["split_flows", "whole_flows"].iter().filter_map(|key| first[key].as_u64()).sum()
+        ["split_flows", "whole_flows"].map(|key| first[key].as_u64().unwrap_or(0))
     };
+    // What a host opens within a second counts once, and is of one group.
     let start = Instant::now();
-    let mut gains = site.answer("gain", &[]);
-    while compared(&gains) < u64::from(FLOWS) {
+    let (mut flows, mut gains) = (0, Value::Null);
+    while of(&gains).iter().any(|compared| *compared < 3) {
         assert!(start.elapsed() < TIMEOUT, "{gains}");
+        download(&mut site.connect(6000 + flows), 60_000, |_| {});
+        flows += 1;
         gains = site.answer("gain", &[]);
     }
     // With this server, and with all that there are.
@@ -290,10 +288,10 @@ fn what_splitting_gains_is_told_against_a_control_group() {
         let first = &class["first"].as_array().expect("a list")[0];
         assert_eq!((&first["direction"], &first["bytes"]), (&"down".into(), &30_000.into()), "{gains}");
         let [split, whole] = ["split_flows", "whole_flows"].map(|key| first[key].as_u64().expect(key));
-        // A group is drawn for each second.
-        assert!(split > 0 && whole > 0, "{gains}");
-        assert_eq!(split + whole, u64::from(FLOWS), "{gains}");
-        assert_eq!([site.counter("flows_split"), site.counter("flows_control")], [split, whole]);
+        let [all_split, all_whole] = ["flows_split", "flows_control"].map(|name| site.counter(name));
+        assert!((3..=all_split).contains(&split) && (3..=all_whole).contains(&whole), "{gains}");
+        assert_eq!(all_split + all_whole, u64::from(flows), "{gains}");
+        assert!(split + whole <= start.elapsed().as_secs() + 2, "{gains}");
         assert!(first["gain"].as_f64().is_some_and(|gain| gain > 0.0), "{gains}");
         // Two round trips at least until 30 kB are acknowledged.
         assert!(

@@ -497,6 +497,30 @@ fn half_closes_and_resets_of_standard_output() {
     drop(far);
     let output = client.wait_with_output().unwrap();
     assert!(output.status.success() && output.stdout == pattern(300_000));
+    // The destination ends first, and hears the rest all the same: it reads when the input has waited.
+    let mut client = start();
+    let (mut far, _) = listener.accept().unwrap();
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut nothing = Vec::new();
+    client.stdout.take().unwrap().read_to_end(&mut nothing).unwrap();
+    assert!(nothing.is_empty(), "standard output ends with what the destination says");
+    client.stdin.take().unwrap().write_all(&pattern(3_000_000)).unwrap();
+    let mut heard = Vec::new();
+    far.read_to_end(&mut heard).unwrap();
+    assert!(heard == pattern(3_000_000), "{} of 3,000,000 bytes", heard.len());
+    drop(far);
+    assert!(client.wait().unwrap().success());
+    // It has closed, and not ended: what it does not take is an error.
+    let mut client = start();
+    let (far, _) = listener.accept().unwrap();
+    drop(far);
+    let mut stdin = client.stdin.take().unwrap();
+    // As long as that is not known, it is taken.
+    while stdin.write_all(&pattern(100_000)).is_ok() {}
+    drop(stdin);
+    let output = client.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("what was sent has not all arrived"), "{said}");
     // What is cut off is an error.
     let mut client = start();
     let (mut far, _) = listener.accept().unwrap();

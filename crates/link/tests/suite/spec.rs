@@ -217,6 +217,11 @@ fn traces_are_loaded_by_the_caller_or_generated() {
 
 #[test]
 fn errors_say_where_and_what_would_be_right() {
+    for nothing in ["rate = \"0 Mbit/s\"", "rate = { schedule = [{ lasts = \"1 s\", rate = \"0 bit/s\" }] }"]
+    {
+        let said = parse_error(nothing);
+        assert!(said.contains("carries nothing") && said.contains("10 Mbit/s"), "{said}");
+    }
     // each with what the message must contain
     let cases: [(&str, &[&str]); 16] = [
         ("rat = \"1 Mbit/s\"", &["unknown field `rat`", "`rate`"]),

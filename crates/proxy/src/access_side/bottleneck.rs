@@ -1,3 +1,4 @@
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -67,6 +68,28 @@ impl Bottleneck {
         self.weights.iter().find(own).map_or(1, |weight| weight.weight)
     }
 
+    /// Whether it can have hosts where these come before it: a host belongs to the first that has it.
+    ///
+    /// # Errors
+    /// In words, with the remedy.
+    pub(crate) fn has_hosts_behind(&self, before: &[Bottleneck]) -> Result<(), String> {
+        if before.iter().any(|other| other.name == self.name) {
+            return Err("another one has this name; give each its own".into());
+        }
+        if let Some(all) = before.iter().find(|other| other.hosts.is_empty()) {
+            return Err(format!(
+                "`{}` before it has all hosts; put that one last, or name its hosts",
+                all.name
+            ));
+        }
+        let is_taken =
+            |net: &IpNet| before.iter().any(|other| other.hosts.iter().any(|theirs| theirs.contains(net)));
+        if !self.hosts.is_empty() && self.hosts.iter().all(is_taken) {
+            return Err("those before it have all of its hosts; put it first, or leave it out".into());
+        }
+        Ok(())
+    }
+
     /// Whether it can be worked with.
     ///
     /// # Errors
@@ -118,5 +141,21 @@ mod tests {
         assert!(ship.holds(address("192.0.2.1")), "all hosts");
         ship.interface = Some("wwan0".into());
         assert!(ship.check().unwrap_err().contains("prefixes"), "nothing here knows who is behind it");
+    }
+
+    #[test]
+    fn a_bottleneck_that_can_have_no_hosts_is_refused() {
+        let of = |name: &str, hosts: &[&str]| Bottleneck {
+            name: name.into(),
+            hosts: hosts.iter().map(|net| net.parse().unwrap()).collect(),
+            ..Bottleneck::default()
+        };
+        let ship = of("ship", &["10.1.0.0/16", "fd00:1::/32"]);
+        let said = |new: Bottleneck, before: Bottleneck| new.has_hosts_behind(&[before]).unwrap_err();
+        assert!(said(of("ship", &["10.2.0.0/16"]), ship.clone()).contains("this name"));
+        assert!(said(of("deck", &["10.1.2.0/24"]), ship.clone()).contains("put it first"));
+        assert!(said(ship.clone(), of("rest", &[])).contains("`rest` before it has all"));
+        assert_eq!(of("deck", &["10.1.2.0/24", "10.2.0.0/16"]).has_hosts_behind(&[ship.clone()]), Ok(()));
+        assert_eq!(of("rest", &[]).has_hosts_behind(&[ship]), Ok(()));
     }
 }

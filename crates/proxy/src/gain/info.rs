@@ -1,11 +1,13 @@
 //! What others see of the gain.
-use super::class::{Class, ClassKey, GainVerdict};
+use super::class::{Class, ClassKey, Comparisons, GainVerdict};
 use super::evidence::{Comparison, Sample};
-use super::milestones::{BYTES, METRICS};
+use super::milestones::BYTES;
 use super::{ACCESS, SERVER};
 use crate::HostPrefix;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
@@ -27,8 +29,10 @@ pub struct GainInfo {
     pub access: IpNet,
     /// The network of the servers; `None`: all.
     pub server: Option<IpNet>,
-    /// What follows.
+    /// What follows for all of its hosts.
     pub verdict: GainVerdict,
+    /// Hosts that splitting does harm to by what they have shown alone: their new flows stay whole for a while.
+    pub harmed_hosts: Vec<IpAddr>,
     /// What was compared.
     pub figures: Vec<GainFigure>,
 }
@@ -44,7 +48,7 @@ pub struct GainFigure {
     pub split: Option<Duration>,
     /// The same for the control group.
     pub control: Option<Duration>,
-    /// How many flows: split, and of the control group.
+    /// How many batches, what a host opened within a second: split, and of the control group.
     pub flows: [u32; 2],
     /// How many times as fast splitting makes it.
     pub gain: Option<f64>,
@@ -96,13 +100,18 @@ pub struct KnownGains(BTreeMap<ClassKey, Known>);
 
 #[derive(Clone, Debug)]
 struct Known {
-    comparisons: [Comparison; METRICS],
+    comparisons: Comparisons,
     verdict: GainVerdict,
+    harmed_hosts: Vec<IpAddr>,
 }
 
 impl KnownGains {
     pub(super) fn of<'a>(classes: impl Iterator<Item = (&'a ClassKey, &'a Class)>) -> Self {
-        let known = |class: &Class| Known { comparisons: class.comparisons, verdict: class.last_verdict() };
+        let known = |class: &Class| Known {
+            comparisons: class.comparisons(),
+            verdict: class.last_verdict(),
+            harmed_hosts: class.harmed_hosts().collect(),
+        };
         KnownGains(classes.map(|(key, class)| (*key, known(class))).collect())
     }
 
@@ -124,6 +133,7 @@ impl KnownGains {
                         .iter_mut()
                         .zip(other.comparisons)
                         .for_each(|(own, other)| own.join(other));
+                    known.harmed_hosts.extend(other.harmed_hosts);
                     if gravity(other.verdict) > gravity(known.verdict) {
                         known.verdict = other.verdict;
                     }
@@ -139,6 +149,7 @@ impl KnownGains {
             access: network(key.access, ACCESS),
             server: key.server.map(|address| network(address, SERVER)),
             verdict: known.verdict,
+            harmed_hosts: known.harmed_hosts.clone(),
             figures: known.comparisons.iter().enumerate().filter_map(|(n, c)| figure(n, c)).collect(),
         };
         let mut all: Vec<GainInfo> = self.0.iter().map(info).collect();
@@ -159,6 +170,11 @@ impl fmt::Display for GainInfo {
             GainVerdict::Harms => ": splitting does harm; new flows stay whole for a while",
             GainVerdict::Probation => ": splitting did harm, and is tried again with every other flow",
         })?;
+        if let (Some(first), true) = (self.harmed_hosts.first(), self.verdict != GainVerdict::Harms) {
+            let more = self.harmed_hosts.len() - 1;
+            let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+            write!(f, ": splitting does harm to {first}{others}, of which new flows stay whole for a while")?;
+        }
         self.figures.iter().try_for_each(|figure| write!(f, "\n    {figure}"))
     }
 }
@@ -184,6 +200,6 @@ impl fmt::Display for GainFigure {
                 write!(f, ", {what} {}", format_duration(time))?;
             }
         }
-        write!(f, "; {split} flows against {control}")
+        write!(f, "; {split} batches against {control}")
     }
 }

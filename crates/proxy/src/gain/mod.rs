@@ -1,8 +1,9 @@
 //! Whether splitting pays: a few flows are observed instead of split, and compared with those that are split.
 //!
-//! Reading order: `milestones` (what is measured of a flow); `evidence` (what two samples say of each other, at any
+//! Reading order: `milestones` (what is measured of a flow); `batches` (what of it counts); `evidence` (what two samples say of each other, at any
 //! time one looks); `class` (the flows that are compared, and the verdict on them); [`Gains`] (who is in the control
 //! group, all classes, and what was found). `docs/gain.md` works the rule out.
+mod batches;
 mod class;
 mod evidence;
 mod info;
@@ -14,9 +15,11 @@ pub(crate) use milestones::Milestones;
 
 use crate::HostPrefix;
 use crate::gateway::Keyed;
-use class::{Class, ClassKey};
+use batches::Batches;
+use class::{Batch, Class, ClassKey, PARTS};
 use core::hash::BuildHasher;
 use core::net::IpAddr;
+use core::ops::Range;
 use core::time::Duration;
 use hashbrown::HashMap;
 use libm::floor;
@@ -30,6 +33,11 @@ const SERVER: HostPrefix = HostPrefix { v4: 16, v6: 32 };
 const CLASSES: usize = 1024;
 /// What a host opens within one slot belongs to one group, so that a page is all of one kind.
 const SLOT: Duration = Duration::from_secs(1);
+/// The slot of a time.
+fn slot(at: Time) -> u64 {
+    at.as_nanos() / SLOT.as_nanos() as u64
+}
+
 /// After this time without a flow in the control group, [`SHARE_TO_KNOW`] holds.
 const SILENCE: Duration = Duration::from_secs(20);
 /// The share of the control group after a silence, and where it looks as if splitting did harm: to know soon costs nothing
@@ -77,6 +85,7 @@ impl Ends {
 pub(crate) struct Gains {
     classes: HashMap<ClassKey, Class, Keyed>,
     key: Keyed,
+    batches: Batches,
     /// When the last flow was chosen for the control group, or the first flow came.
     last_control: Option<Time>,
     turns: Turns,
@@ -121,6 +130,7 @@ impl Gains {
         Gains {
             classes: HashMap::with_hasher(Keyed(key)),
             key: Keyed(key),
+            batches: Batches::new(Keyed(key)),
             last_control: None,
             turns: Turns::default(),
         }
@@ -129,7 +139,7 @@ impl Gains {
     /// A flow opens; `share` of all flows, from above 0 to 0.5, are to be in the control group.
     pub fn assign(&mut self, now: Time, ends: Ends, share: f64) -> Group {
         let silent_since = *self.last_control.get_or_insert(now);
-        let slot = now.as_nanos() / SLOT.as_nanos() as u64;
+        let slot = slot(now);
         let is_silent = now.saturating_since(silent_since) >= SILENCE;
         let (split_before, was_silent) = self.turns.opens(slot, is_silent);
         // The rest of the mean distance is left to chance.
@@ -140,7 +150,7 @@ impl Gains {
             GainVerdict::Harms => return Group::Withdrawn,
             GainVerdict::Probation => p = p.max(SHARE_ON_PROBATION),
             GainVerdict::Gains | GainVerdict::Open => {
-                let leans = ends.classes().iter().any(|key| self.leans_to_harm(key));
+                let leans = ends.classes().iter().any(|key| self.leans_to_harm(key, ends.host));
                 if leans || (!is_spared && was_silent) {
                     p = p.max(SHARE_TO_KNOW);
                 }
@@ -156,15 +166,21 @@ impl Gains {
         Group::Split
     }
 
-    fn leans_to_harm(&self, key: &ClassKey) -> bool {
-        self.classes.get(key).is_some_and(Class::leans_to_harm)
+    fn leans_to_harm(&self, key: &ClassKey, host: IpAddr) -> bool {
+        self.classes.get(key).is_some_and(|class| class.leans_to_harm(host, self.part_of(host)))
+    }
+
+    /// The part of a class that has a host: nobody outside can foresee it.
+    fn part_of(&self, host: IpAddr) -> usize {
+        self.key.hash_one((host, PARTS)) as usize % PARTS
     }
 
     /// What holds for a flow: the verdict on its narrower class, or else on the wider one.
     fn verdict(&mut self, now: Time, ends: Ends) -> GainVerdict {
+        let part = self.part_of(ends.host);
         let mut verdicts = ends.classes().into_iter().filter_map(|key| {
             let class = self.classes.get_mut(&key)?;
-            Some(class.verdict(now)).filter(|verdict| *verdict != GainVerdict::Open)
+            Some(class.verdict(now, ends.host, part)).filter(|verdict| *verdict != GainVerdict::Open)
         });
         verdicts.next().unwrap_or(GainVerdict::Open)
     }
@@ -175,16 +191,24 @@ impl Gains {
         now: Time,
         ends: Ends,
         group: Group,
-        milestones: impl Iterator<Item = usize> + Clone,
+        milestones: Range<usize>,
         elapsed: Duration,
     ) -> bool {
         let mut harmed = false;
+        let (opened, host) =
+            (slot(Time::from_nanos(now.as_nanos().saturating_sub(elapsed.as_nanos() as u64))), ends.host);
+        let batch = Batch { host, part: self.part_of(host), group };
         for key in ends.classes() {
+            // The first of a batch that comes so far speaks for it.
+            let first = self.batches.first(now, (key, host, opened), milestones.clone());
+            if first.is_empty() {
+                continue;
+            }
             if !self.classes.contains_key(&key) {
                 self.make_room();
             }
             let class = self.classes.entry(key).or_default();
-            harmed |= class.record(now, group, milestones.clone(), elapsed);
+            harmed |= class.record(now, batch, first, elapsed);
         }
         harmed
     }

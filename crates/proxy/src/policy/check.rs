@@ -63,6 +63,16 @@ impl GatewayConfig {
                 return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
             }
         }
+        for (index, bottleneck) in self.bottlenecks.iter().enumerate() {
+            if let Err(why) = bottleneck.has_hosts_behind(&self.bottlenecks[..index]) {
+                return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
+            }
+        }
+        let serves_together = self.policies.iter().any(|policy| policy.aggregate.is_some());
+        if let (Some(bottleneck), false) = (self.bottlenecks.first(), serves_together) {
+            let why = "its hosts are served together in mode `auto`, and each connection is by itself here; write mode = \"auto\", or leave bottlenecks out";
+            return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
+        }
         let mut aggregates = self.policies.iter().filter_map(|policy| policy.aggregate.as_ref());
         if let (Some(first), false) = (aggregates.next(), self.bottlenecks.is_empty())
             && aggregates.any(|other| other != first)
@@ -404,6 +414,13 @@ mod tests {
         assert_eq!((of(true, Some(1_000_000)), of(false, None)), (None, None));
         let (key, why) = of(false, Some(1_000_000)).unwrap();
         assert!(key == "bottleneck" && why.contains("pacing = false"), "{why}");
+        let each_by_itself = GatewayConfig {
+            bottlenecks: vec![Bottleneck { name: "backhaul".into(), ..Bottleneck::default() }],
+            policies: vec![Policy::default()],
+            ..GatewayConfig::default()
+        };
+        let why = each_by_itself.check().unwrap_err().why;
+        assert!(why.contains("`backhaul`") && why.contains("mode = \"auto\""), "{why}");
     }
 
     #[test]

@@ -2,8 +2,9 @@ use super::{Client, Early, OpenError, Session, moving};
 use crate::pump::Broken;
 use crate::resume::{Application, Moved};
 use crate::route::Endpoint;
+use shorthaul_os::process::end_standard_output;
 use std::future::poll_fn;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -15,12 +16,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 const CHUNK: usize = 64 << 10;
 
 impl Client {
-    /// Connects this process's standard input and output to a destination, until the destination has said
-    /// all that it has to say. The end of the input is passed on, and the other direction goes on.
+    /// Connects this process's standard input and output to a destination, until both have said all that they have to say. The end of
+    /// either is passed on, and the other direction goes on; but for a terminal's input nobody waits once the destination has ended.
     /// `opened` hears of the session when it is there.
     ///
     /// # Errors
-    /// There is no way, or the connection breaks: then what was written is not all.
+    /// There is no way, or the connection breaks: then what was written is not all, or what was read has not all arrived. The error says which.
     pub async fn connect_stdio(
         &self,
         target: &Endpoint,
@@ -64,7 +65,26 @@ impl Client {
         if let Some(error) = broken {
             return Ok(Err(error));
         }
-        Ok(talk(session, input, is_over).await)
+        Ok(talk(session, input, is_over)
+            .await
+            .map_err(|Cut { what, error }| io::Error::new(error.kind(), format!("{what}: {error}"))))
+    }
+}
+
+/// Which stream was cut off, for people, and why.
+struct Cut {
+    what: &'static str,
+    error: io::Error,
+}
+
+impl Cut {
+    fn output(error: io::Error) -> Cut {
+        Cut { what: "what came is not all", error }
+    }
+
+    /// The destination had said all before.
+    fn input(error: io::Error) -> Cut {
+        Cut { what: "what was sent has not all arrived", error }
     }
 }
 
@@ -76,6 +96,8 @@ struct Stdio {
     given: usize,
     is_over: bool,
     output: Output,
+    /// The destination has said all.
+    has_heard_all: bool,
 }
 
 /// Standard output, written by a thread of its own: whoever reads it may rest for long, and who is at the other end is to be answered meanwhile. Dropped, it waits
@@ -119,6 +141,8 @@ impl Output {
                     return;
                 }
             }
+            // Whoever reads it may be waiting for its end, to give more. Where there is no /dev/null, it comes with the end of the process.
+            let _ = end_standard_output();
         });
         Output { pieces: Some(pieces), waiting, writing: Some(writing) }
     }
@@ -140,6 +164,11 @@ impl Output {
             Some(Ok(())) => Poll::Ready(Ok(len)),
             _ => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
+    }
+
+    /// It ends behind what is not written yet.
+    fn end(&mut self) {
+        self.pieces = None;
     }
 
     async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
@@ -174,7 +203,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        self.pieces = None;
+        self.end();
         // A thread that panicked has said so.
         let _ = self.writing.take().map(JoinHandle::join);
     }
@@ -200,6 +229,8 @@ impl Application for Stdio {
     }
 
     fn close(&mut self) -> io::Result<()> {
+        self.has_heard_all = true;
+        self.output.end();
         Ok(())
     }
 
@@ -207,27 +238,34 @@ impl Application for Stdio {
         self.output.has_all()
     }
 
-    // Whoever it speaks with has said all: nobody waits for more of the input.
     fn ends_with_other(&self) -> bool {
-        true
+        nobody_gives_more()
     }
+}
+
+/// Whether the input is at a terminal: who sits there has seen the end of what the destination said. A program that writes into a pipe has not, and it
+/// may be that the destination waits for the rest.
+fn nobody_gives_more() -> bool {
+    io::stdin().is_terminal()
 }
 
 async fn talk(
     session: Session,
     mut input: Receiver<io::Result<Vec<u8>>>,
     mut is_over: bool,
-) -> io::Result<()> {
+) -> Result<(), Cut> {
     if let Some(moving) = session.moving {
         let output = Output::new();
-        let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over, output };
+        let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over, output, has_heard_all: false };
         let way = (session.leg, session.rest);
-        return moving.carry(&mut app, moving::never, way, &session.tally).await.map_err(
-            |broken| match broken {
+        let carried = moving.carry(&mut app, moving::never, way, &session.tally).await;
+        return carried.map_err(|broken| {
+            let error = match broken {
                 Broken::Source(error) | Broken::Sink(error) => error,
                 other => io::Error::other(other),
-            },
-        );
+            };
+            if app.has_heard_all { Cut::input(error) } else { Cut::output(error) }
+        });
     }
     let (socket, progress) = (session.leg.socket().clone(), &session.tally.progress);
     let (mut source, mut sink) = session.leg.into_halves();
@@ -261,17 +299,22 @@ async fn talk(
     };
     tokio::pin!(there, back);
     tokio::select! {
-        done = &mut back => done?,
+        done = &mut back => {
+            done.map_err(Cut::output)?;
+            if !nobody_gives_more() {
+                there.await.map_err(Cut::input)?;
+            }
+        }
         done = &mut there => {
             // Its end was passed on; what breaks is told by the other direction, with a better reason.
             if let Err(error) = done {
                 return match back.await {
-                    Err(better) => Err(better),
-                    Ok(()) => Err(error),
+                    Err(better) => Err(Cut::output(better)),
+                    Ok(()) => Err(Cut::input(error)),
                 };
             }
-            back.await?;
+            back.await.map_err(Cut::output)?;
         }
     }
-    socket.end_well()
+    socket.end_well().map_err(Cut::output)
 }

@@ -1,10 +1,12 @@
 //! Addresses of names.
 use super::LinkError;
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolverConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use std::net::SocketAddr;
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -29,20 +31,27 @@ pub enum NameService {
 #[derive(Debug)]
 pub(super) enum Names {
     System,
-    Own(RwLock<Arc<TokioResolver>>),
+    Own(RwLock<Arc<Own>>),
+}
+
+/// What names are looked up with.
+#[derive(Debug)]
+pub(super) struct Own {
+    hosts: Hosts,
+    resolver: TokioResolver,
 }
 
 impl Names {
     pub fn new(service: NameService) -> Result<Names, LinkError> {
         Ok(match service {
             NameService::System => Names::System,
-            NameService::Own => Names::Own(RwLock::new(Arc::new(resolver()?))),
+            NameService::Own => Names::Own(RwLock::new(Arc::new(Own::new()?))),
         })
     }
 
     pub fn reload(&self) -> Result<(), LinkError> {
         if let Names::Own(own) = self {
-            let new = Arc::new(resolver()?);
+            let new = Arc::new(Own::new()?);
             *own.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
         Ok(())
@@ -55,15 +64,46 @@ impl Names {
                 Err(error) => Err(error.to_string()),
             },
             Names::Own(own) => {
-                let resolver = Arc::clone(&own.read().unwrap_or_else(PoisonError::into_inner));
-                let found = resolver.lookup_ip(host).await.map_err(|error| words_of(host, &error))?;
-                let mut addresses: Vec<SocketAddr> =
-                    found.iter().map(|address| SocketAddr::new(address, port)).collect();
-                // Those that need no way that a host often lacks come first.
-                addresses.sort_by_key(SocketAddr::is_ipv6);
-                Ok(addresses)
+                let own = Arc::clone(&own.read().unwrap_or_else(PoisonError::into_inner));
+                let found = own.look_up(host).await?;
+                Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
             }
         }
+    }
+}
+
+impl Own {
+    fn new() -> Result<Own, LinkError> {
+        let hosts = Hosts::from_system().unwrap_or_else(|error| {
+            tracing::info!("/etc/hosts is not read: {error}");
+            Hosts::default()
+        });
+        Ok(Own { hosts, resolver: resolver()? })
+    }
+
+    async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        // The resolver asks its servers for the kind of address that the file does not have, and fails where they are silent. The C library does not.
+        let written = self.in_file(host);
+        if !written.is_empty() {
+            return Ok(written);
+        }
+        let found = self.resolver.lookup_ip(host).await.map_err(|error| words_of(host, &error))?;
+        let mut addresses: Vec<IpAddr> = found.iter().collect();
+        // Those that need no way that a host often lacks come first.
+        addresses.sort_by_key(IpAddr::is_ipv6);
+        Ok(addresses)
+    }
+
+    /// The addresses in /etc/hosts.
+    fn in_file(&self, host: &str) -> Vec<IpAddr> {
+        let Ok(name) = Name::from_utf8(host) else { return Vec::new() };
+        let of = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
+        let found = [RecordType::A, RecordType::AAAA].into_iter().filter_map(of);
+        found
+            .flat_map(|lookup| {
+                lookup.answers().iter().filter_map(|record| record.data.ip_addr()).collect::<Vec<_>>()
+            })
+            .collect()
     }
 }
 
@@ -99,6 +139,25 @@ fn resolver() -> Result<TokioResolver, LinkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_the_file_says_is_all_that_is_asked_for() {
+        let mut hosts = Hosts::default();
+        hosts.read_hosts_conf(&b"10.9.9.9 four\nfd00::9 six\n10.9.9.8 both\nfd00::8 both\n"[..]).unwrap();
+        // Its server of names answers nobody.
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut server = hickory_resolver::config::NameServerConfig::udp(nobody.local_addr().unwrap().ip());
+        server.connections.iter_mut().for_each(|way| way.port = nobody.local_addr().unwrap().port());
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let own = Own { hosts, resolver: resolver.build().unwrap() };
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        assert_eq!(own.look_up("four").await, Ok(vec![ip("10.9.9.9")]));
+        assert_eq!(own.look_up("six").await, Ok(vec![ip("fd00::9")]));
+        assert_eq!(own.look_up("BOTH.").await, Ok(vec![ip("10.9.9.8"), ip("fd00::8")]));
+        nobody.set_nonblocking(true).unwrap();
+        assert!(nobody.recv(&mut [0; 512]).is_err(), "nothing was asked");
+    }
 
     #[tokio::test]
     async fn a_name_that_is_not_there_is_said_in_our_words() {

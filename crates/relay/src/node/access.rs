@@ -5,7 +5,7 @@ use crate::request::Request;
 use serde::{Deserialize, Serialize};
 use shorthaul_types::BufferTimes;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -208,6 +208,7 @@ impl AccessLog {
             file,
             said,
             is_failing: false,
+            is_torn: false,
             is_moved: Arc::clone(&is_moved),
             _ends: ends,
         };
@@ -262,19 +263,42 @@ struct Writing {
     file: File,
     said: Receiver<Said>,
     is_failing: bool,
+    /// The last line stands there in part.
+    is_torn: bool,
     is_moved: Arc<AtomicBool>,
     _ends: SyncSender<()>,
+}
+
+/// Writes a line, behind the end of one that is torn. A part of it may be there if that fails.
+fn write_line(file: &mut impl Write, line: &[u8], is_torn: &mut bool) -> std::io::Result<()> {
+    if *is_torn {
+        file.write_all(b"\n")?;
+        *is_torn = false;
+    }
+    let mut rest = line;
+    while !rest.is_empty() {
+        match file.write(rest) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(len) => {
+                rest = &rest[len..];
+                *is_torn = !rest.is_empty();
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 impl Writing {
     fn run(mut self) {
         while let Ok(said) = self.said.recv() {
             let opened = match self.is_moved.swap(false, Ordering::Relaxed) {
-                true => open(&self.path).map(|file| self.file = file),
+                true => open(&self.path).map(|file| (self.file, self.is_torn) = (file, false)),
                 false => Ok(()),
             };
             let done = opened.and_then(|()| match &said {
-                Said::Line(line) => self.file.write_all(line),
+                Said::Line(line) => write_line(&mut self.file, line, &mut self.is_torn),
                 Said::Look | Said::End => Ok(()),
             });
             if matches!(said, Said::End) {
@@ -287,5 +311,45 @@ impl Writing {
             }
             self.is_failing = done.is_err();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk {
+        room: usize,
+        written: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            match self.room.min(bytes.len()) {
+                0 => Err(std::io::ErrorKind::StorageFull.into()),
+                len => {
+                    self.room -= len;
+                    self.written.extend(&bytes[..len]);
+                    Ok(len)
+                }
+            }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_follows_a_line_that_a_full_disk_has_torn_is_a_line_of_its_own() {
+        let (mut disk, mut is_torn) = (Disk { room: 10, written: Vec::new() }, false);
+        let written = ["{first}\n", "{second}\n", "{third}\n"]
+            .map(|line| write_line(&mut disk, line.as_bytes(), &mut is_torn).is_ok());
+        assert_eq!(written, [true, false, false]);
+        disk.room = 100;
+        write_line(&mut disk, b"{fourth}\n", &mut is_torn).unwrap();
+        write_line(&mut disk, b"{fifth}\n", &mut is_torn).unwrap();
+        assert_eq!(String::from_utf8(disk.written).unwrap(), "{first}\n{s\n{fourth}\n{fifth}\n");
     }
 }
