@@ -155,7 +155,10 @@ mod tests {
         assert!(said(of("ship", &["10.2.0.0/16"]), ship.clone()).contains("this name"));
         assert!(said(of("deck", &["10.1.2.0/24"]), ship.clone()).contains("put it first"));
         assert!(said(ship.clone(), of("rest", &[])).contains("`rest` before it has all"));
-        assert_eq!(of("deck", &["10.1.2.0/24", "10.2.0.0/16"]).has_hosts_behind(&[ship.clone()]), Ok(()));
+        assert_eq!(
+            of("deck", &["10.1.2.0/24", "10.2.0.0/16"]).has_hosts_behind(core::slice::from_ref(&ship)),
+            Ok(())
+        );
         assert_eq!(of("rest", &[]).has_hosts_behind(&[ship]), Ok(()));
     }
 }
