@@ -119,6 +119,8 @@ pub(crate) type Comparisons = [Comparison; METRICS];
 #[derive(Debug, Default)]
 pub(crate) struct Class {
     parts: [Part; PARTS],
+    /// It has more hosts than parts: they fall into these by their hash. Until then each has one by itself.
+    is_crowded: bool,
     /// The verdict on all of its hosts.
     trial: Trial,
     last_heard: Time,
@@ -128,18 +130,38 @@ pub(crate) struct Class {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub host: IpAddr,
-    /// The part of the class that has the host.
+    /// The part that the host has where the class has many.
     pub part: usize,
     pub group: Group,
 }
 
 impl Class {
-    /// What holds now for a host, which is in this part.
+    /// The part of a host, which in a class of many is `part`.
+    fn place(&self, host: IpAddr, part: usize) -> usize {
+        self.parts.iter().position(|known| known.whose == Whose::One(host)).unwrap_or(part)
+    }
+
+    /// The same for a host that has something to say. Who comes first has a part by himself, so that of a few devices each can be judged alone.
+    fn make_place(&mut self, host: IpAddr, part: usize) -> usize {
+        let is = |whose| move |known: &Part| known.whose == whose;
+        if self.is_crowded || self.parts.iter().any(is(Whose::One(host))) {
+            return self.place(host, part);
+        }
+        self.parts.iter().position(is(Whose::Nobodys)).unwrap_or_else(|| {
+            // One that were in two parts could decide for all.
+            self.parts = Default::default();
+            self.is_crowded = true;
+            part
+        })
+    }
+
+    /// What holds now for a host, which in a class of many is in this part.
     pub fn verdict(&mut self, now: Time, host: IpAddr, part: usize) -> GainVerdict {
         if self.trial.begins_anew(now) {
             self.parts = Default::default();
         }
-        let own = &mut self.parts[part];
+        let place = self.place(host, part);
+        let own = &mut self.parts[place];
         if own.trial.begins_anew(now) {
             own.comparisons = Comparisons::default();
         }
@@ -153,7 +175,7 @@ impl Class {
             let differences = comparisons.iter().filter_map(Comparison::difference);
             differences.into_iter().any(|difference| difference > log(TOLERANCE))
         };
-        let own = &self.parts[part];
+        let own = &self.parts[self.place(host, part)];
         own.whose == Whose::One(host) && leans(&own.comparisons) || leans(&self.without_strongest())
     }
 
@@ -201,7 +223,8 @@ impl Class {
             return false; // there is nothing to compare with
         }
         let value = log(elapsed.min(LONGEST).as_secs_f64().max(1e-6));
-        let own = &mut self.parts[part];
+        let place = self.make_place(host, part);
+        let own = &mut self.parts[place];
         own.whose = match own.whose {
             Whose::Nobodys => Whose::One(host),
             Whose::One(known) if known == host => own.whose,

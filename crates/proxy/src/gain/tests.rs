@@ -233,3 +233,20 @@ fn harm_to_many_hosts_is_found_for_those_too_that_were_not_seen() {
     let found = found.count();
     assert!(found >= 48, "in {found} of 50 seeds");
 }
+
+#[test]
+fn each_of_a_few_devices_is_judged_alone() {
+    let found = (0..50).filter(|seed| {
+        let (mut gains, draws) = (Gains::new(*seed), Seed(*seed).derive("few"));
+        for flow in 0..600_u64 {
+            let (host, now) = ((flow % 2) as u8, at(500 * flow));
+            let group = gains.assign(now, ends(host), 0.02);
+            let factor = if group == Group::Split { 2.5 } else { 1.0 };
+            let took = Duration::from_secs_f64(0.3 * factor * libm::exp(0.3 * normal(draws, flow)));
+            gains.record(now + took, ends(host), group, 0..1, took);
+        }
+        (0..2).all(|host| gains.is_harmed(at(301_000), ends(host)))
+    });
+    let found = found.count();
+    assert!(found >= 45, "in {found} of 50 seeds");
+}
