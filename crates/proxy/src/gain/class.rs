@@ -148,7 +148,7 @@ impl Class {
             return self.place(host, part);
         }
         self.parts.iter().position(is(Whose::Nobodys)).unwrap_or_else(|| {
-            // One that were in two parts could decide for all.
+            // Who is in two parts could decide for all.
             self.parts = Default::default();
             self.is_crowded = true;
             part
