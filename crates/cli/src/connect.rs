@@ -1,7 +1,9 @@
 //! `shorthaul connect`: standard input and output, connected to a destination.
 use anyhow::{Context as _, Result};
 use shorthaul_relay::{Endpoint, Session};
+use std::sync::Arc;
 
+use crate::ending::report;
 use crate::route::RouteArgs;
 
 /// Connect standard input and output to a destination, by way of nodes or directly
@@ -16,7 +18,7 @@ pub struct Args {
     target: Endpoint,
     #[command(flatten)]
     route: RouteArgs,
-    /// Say on standard error which way was taken, and how long it took
+    /// Say on standard error which way was taken, and how long it took; and the same each time that the session moves to another
     #[arg(short, long)]
     verbose: bool,
 }
@@ -39,7 +41,13 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     };
-    let talked = runtime.block_on(opening.client.connect_stdio(&args.target, opened))?;
+    let client = match args.verbose {
+        true => opening.client.telling_moves(Arc::new(|target, route, took| {
+            report!("{target} by {route} from now on, after {:.1} ms", took.as_secs_f64() * 1000.0);
+        })),
+        false => opening.client,
+    };
+    let talked = runtime.block_on(client.connect_stdio(&args.target, opened))?;
     // The thread that reads standard input waits for it, and would for ever.
     runtime.shutdown_background();
     talked.with_context(|| format!("the connection to {} broke", args.target))

@@ -146,7 +146,7 @@ impl EtcdArgs {
         let user = match &self.etcd_user {
             None => None,
             Some(path) => {
-                let text = std::fs::read_to_string(path)
+                let text = shorthaul_relay::read_private(path)
                     .with_context(|| format!("cannot read {}", path.display()))?;
                 let (name, password) = text
                     .trim_end()
@@ -201,7 +201,8 @@ pub fn run(args: &Args) -> Result<()> {
         facts: facts.clone(),
         ..FinderConfig::new(args.keys.read()?)
     })?;
-    for error in finder.listed().1 {
+    let useless = finder.listed().1;
+    for error in &useless {
         eprintln!("{error}");
     }
     let survey = survey(&finder, target, args)?;
@@ -235,8 +236,14 @@ pub fn run(args: &Args) -> Result<()> {
             args.port
         );
     }
+    if view.relays.is_empty() && !useless.is_empty() {
+        bail!("nobody could be asked for relays beside the way, and on the way none answered");
+    }
     if view.relays.is_empty() {
         eprintln!("no relay answered; those with another key say nothing");
+    }
+    for relay in &survey.silent {
+        eprintln!("the relay that is listed with its responder at {relay} did not answer");
     }
     Ok(())
 }

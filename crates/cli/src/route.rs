@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use shorthaul_relay::authority::Role;
 use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::learning::{History, LearntRoutes, Source};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, EndpointError, FixedRoute, Forwarding, Identity,
     LinkOptions, Links, MoveOptions, NameService, NetworkSecret, Protection, Route, RouteProvider,
+    read_private,
 };
 use shorthaul_types::{Bytes, parse_duration};
 
@@ -195,7 +197,7 @@ impl RouteArgs {
         let credentials = match (secret, &self.user, &self.token_file) {
             (Some(secret), ..) => Credentials::Secret(secret),
             (None, Some(user), Some(file)) => {
-                let token = std::fs::read_to_string(file);
+                let token = read_private(file);
                 let token = token.with_context(|| format!("cannot read {}", file.display()))?;
                 Credentials::Token { user: user.clone(), token: token.trim().to_owned() }
             }
@@ -250,7 +252,12 @@ impl RouteArgs {
 
     fn identity(&self, secret: Option<&NetworkSecret>) -> Result<Identity> {
         Ok(match (&self.credential, secret, &self.authority) {
-            (Some(path), ..) => Identity::from_credential(path)?,
+            (Some(path), ..) => {
+                let identity = Identity::from_credential(path)?;
+                identity.check(Role::Client, path)?;
+                identity.warning().iter().for_each(|warning| tracing::warn!("{warning}"));
+                identity
+            }
             (None, Some(secret), None) => secret.identity(&[])?,
             (None, _, authority) => Identity::from_files(None, authority.as_deref())?,
         })

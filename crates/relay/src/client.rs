@@ -1,4 +1,5 @@
 //! Sessions by way of nodes, or without any.
+mod failing;
 mod http;
 mod moving;
 mod proxy;
@@ -18,6 +19,7 @@ use crate::resume::Moved;
 use crate::route::{Endpoint, Route, RouteProvider};
 use crate::socket::{Leg, Socket};
 use crate::status::NodeStatus;
+use failing::FailingWays;
 use moving::{Moving, Settled, Waits, may_pass};
 use shorthaul_types::Bytes;
 use std::collections::HashSet;
@@ -61,7 +63,13 @@ pub struct Client {
     options: ClientOptions,
     /// Our ends of direct connections that are open.
     direct: Arc<Mutex<HashSet<SocketAddr>>>,
+    failing: Arc<FailingWays>,
+    /// Who is told that a session moved.
+    on_move: Option<OnMove>,
 }
+
+/// Hears that a session to a destination goes on by another way, which it took so long to have.
+pub type OnMove = Arc<dyn Fn(&Endpoint, &Route, Duration) + Send + Sync>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,7 +174,13 @@ impl<'a> Early<'a> {
 impl Client {
     /// A client.
     pub fn new(options: ClientOptions) -> Client {
-        Client { options, direct: Arc::default() }
+        Client { options, direct: Arc::default(), failing: Arc::default(), on_move: None }
+    }
+
+    /// The same, which tells of each session that moves.
+    #[must_use]
+    pub fn telling_moves(self, on_move: OnMove) -> Client {
+        Client { on_move: Some(on_move), ..self }
     }
 
     /// Opens a session by the best way that works.
@@ -231,6 +245,7 @@ impl Client {
                     Ok(Opened { leg, rest, hops, moving, direct }) => {
                         let took = began.elapsed();
                         going.taken = Some(route.clone());
+                        self.failing.on_session(&route, &error.attempts);
                         let ends = (Arc::clone(&self.options.routes), leg.socket().clone());
                         let tally = Tally::new(ends, (target, &route), &hops, took);
                         tally.progress.moved(Moved::Given, early.taken.len());

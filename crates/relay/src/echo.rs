@@ -1,3 +1,4 @@
+use crate::accept::{REST, Shortage};
 use shorthaul_os::poll::wait_any_readable;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -69,6 +70,7 @@ impl Echo {
         // Whoever has the socket, too, may be the one who gets what has come.
         self.listener.set_nonblocking(true)?;
         let open: Arc<Mutex<Vec<IpAddr>>> = Arc::default();
+        let shortage = Shortage::default();
         while !stop.load(Ordering::Acquire) {
             let (socket, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
@@ -77,9 +79,10 @@ impl Echo {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
-                // The peer has gone again, or descriptors are short for a moment.
-                Err(_) => {
-                    thread::sleep(Duration::from_millis(10));
+                Err(error) => {
+                    if shortage.on_error(&error) {
+                        thread::sleep(REST);
+                    }
                     continue;
                 }
             };

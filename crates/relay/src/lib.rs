@@ -3,23 +3,26 @@
 //! the round-trip time, loss and rate of the way to a peer.
 //!
 //! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
-//! what it says), `sign`, `seen`, `secret`, [`authority`], `policy` and `account` (who may do what), `socket` and `pump` (legs,
+//! what it says), `sign`, `seen`, `secret`, `private`, [`authority`], `validity`, `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
 //! [`measure()`]; [`discovery`] (finding nodes); [`learning`] (which way to take, by what came of former sessions).
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod account;
 pub mod answer;
 pub mod authority;
 mod client;
 pub mod discovery;
 mod echo;
+mod giving_back;
 pub mod learning;
 mod links;
 mod measure;
 mod node;
 mod policy;
+mod private;
 mod progress;
 pub mod proxy_header;
 mod pump;
@@ -33,11 +36,13 @@ mod socket;
 mod status;
 mod take_over;
 mod throttle;
+mod validity;
 
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
 pub use client::{
-    Client, ClientOptions, LocalConfig, LocalError, LocalProxy, MoveOptions, OpenError, Service, Session,
+    Client, ClientOptions, LocalConfig, LocalError, LocalProxy, MoveOptions, OnMove, OpenError, Service,
+    Session,
 };
 pub use echo::Echo;
 pub use links::{Credentials, LinkError, LinkOptions, Links, NODE_ANSWERS, NameService, Protection};
@@ -47,6 +52,7 @@ pub use node::{
     UserSnapshot, metrics_of_everything, network,
 };
 pub use policy::DestinationPolicy;
+pub use private::read_private;
 pub use proxy_header::{ProxyHeader, ProxyVersion};
 pub use pump::Forwarding;
 pub use route::{

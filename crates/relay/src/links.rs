@@ -14,6 +14,7 @@ use crate::pump::with_scratch;
 use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::socket::{Leg, Socket, Source};
+use crate::validity::Validity;
 use dead::Dead;
 pub use names::NameService;
 use names::Names;
@@ -29,6 +30,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::Context;
 use std::time::{Duration, Instant};
+use time::OffsetDateTime;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
@@ -147,11 +149,22 @@ impl LocalAddresses {
     }
 }
 
-struct TlsConfig(Arc<rustls::ClientConfig>);
+/// Who we are by TLS, and whom we believe.
+struct TlsConfig {
+    client: Arc<rustls::ClientConfig>,
+    /// When our own certificate is good.
+    own: Option<Validity>,
+}
 
 impl std::fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("TlsConfig")
+    }
+}
+
+impl TlsConfig {
+    fn of(identity: &Identity) -> Result<TlsConfig, SecretError> {
+        Ok(TlsConfig { client: identity.client()?, own: identity.validity() })
     }
 }
 
@@ -161,7 +174,7 @@ impl Links {
     /// # Errors
     /// The identity is none.
     pub fn new(options: LinkOptions) -> Result<Links, LinkError> {
-        let tls = RwLock::new(TlsConfig(options.identity.client()?));
+        let tls = RwLock::new(TlsConfig::of(&options.identity)?);
         let signing = match &options.credentials {
             Credentials::None => None,
             Credentials::Secret(secret) => Some((String::new(), secret.signing_key())),
@@ -210,7 +223,7 @@ impl Links {
     /// # Errors
     /// The identity is none.
     pub fn set_identity(&self, identity: &Identity) -> Result<(), LinkError> {
-        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConfig(identity.client()?);
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConfig::of(identity)?;
         // Those that are ready are of who we were.
         self.ready.close_all();
         Ok(())
@@ -370,6 +383,16 @@ impl Links {
     }
 
     async fn connect_node(&self, to: &Endpoint, asker: Option<&Arc<Account>>) -> Result<Leg, Refusal> {
+        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
+        let (config, own) = {
+            let tls = self.tls.read().unwrap_or_else(PoisonError::into_inner);
+            (Arc::clone(&tls.client), tls.own)
+        };
+        // The node would say so, too, but only behind the handshake.
+        let fault = own.and_then(|own| own.fault(OffsetDateTime::now_utc()));
+        if let Some(fault) = fault.filter(|_| self.options.protection == Protection::Tls) {
+            return Err(refuse(Failure::TlsCertificate, format!("our certificate {fault}")));
+        }
         let connecting = self.connect(to, None, NamedBy::Anybody(asker));
         let socket = tokio::time::timeout(NODE_ANSWERS, connecting)
             .await
@@ -377,11 +400,9 @@ impl Links {
         if self.options.protection == Protection::Plain {
             return Ok(Leg::plain(socket));
         }
-        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
         let name = self.options.identity.name_of(to.host());
         let name =
             name.ok_or_else(|| refuse(Failure::Tls, "no certificate could be for this name".into()))?;
-        let config = Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner).0);
         let shaking = TlsConnector::from(config).connect(name, socket.clone());
         match tokio::time::timeout(self.options.timeout, shaking).await {
             Ok(Ok(tls)) => {

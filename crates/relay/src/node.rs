@@ -20,6 +20,8 @@ pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User, network
 pub use metrics::{Counters, Snapshot, UserSnapshot, metrics_of_everything};
 pub(crate) use session::{new_session, tell_others};
 
+use crate::accept::Shortage;
+use crate::authority::Role;
 use crate::discovery::Allowed;
 use crate::links::{
     Credentials, LinkError, LinkOptions, Links, NameService, Protection, keep_alive, size_buffer,
@@ -27,7 +29,7 @@ use crate::links::{
 use crate::pump::{Spool, pipe};
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::seen::Seen;
-use crate::socket::remedy;
+use crate::socket::{is_for_ipv6_alone, remedy};
 use crate::status::NodeStatus;
 use crate::take_over::{Inherited, Listening};
 use access::AccessLog;
@@ -136,6 +138,8 @@ pub(crate) struct Shared {
     reloaded: watch::Sender<()>,
     /// Keeps those who are refused from filling the log.
     refusals: Refusals,
+    /// Says what connections wait for that cannot be accepted.
+    shortage: Shortage,
     access: Option<AccessLog>,
     prepared: Prepared,
     kept: Kept,
@@ -251,14 +255,18 @@ impl Node {
         let congestion = config.congestion.clone();
         let sending =
             Sending { congestion: congestion.as_deref(), paced: config.paced, gone_after: config.gone_after };
+        let all: Vec<SocketAddr> =
+            config.listen.iter().copied().chain(config.relays.iter().map(|relay| relay.listen)).collect();
         for address in &mut config.listen {
             let theirs = inherited.streams_at(*address);
-            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, sending, None, theirs)?;
+            let at = (*address, is_for_ipv6_alone(*address, &all));
+            *address = listen_on_all(&mut listeners, Purpose::Sessions, at, sending, None, theirs)?;
         }
         for at in 0..config.relays.len() {
             let RelayConfig { listen, buffer, .. } = config.relays[at];
             let theirs = inherited.streams_at(listen);
-            let bound = listen_on_all(&mut listeners, Purpose::Relay(at), listen, sending, buffer, theirs)?;
+            let place = (listen, is_for_ipv6_alone(listen, &all));
+            let bound = listen_on_all(&mut listeners, Purpose::Relay(at), place, sending, buffer, theirs)?;
             config.relays[at].listen = bound;
         }
         let processors = Processors::for_listeners(&listeners);
@@ -310,6 +318,7 @@ impl Node {
             spool,
             reloaded: watch::Sender::new(()),
             refusals: Refusals::default(),
+            shortage: Shortage::default(),
             access,
             prepared: Prepared::default(),
             kept: Kept::default(),
@@ -492,7 +501,8 @@ impl NodeHandle {
     }
 
     /// Reads the settings, the secret and the credential again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
-    /// that hold go on holding. A secret that the node may not read (it is another user's by now) stays as it is, which is a warning.
+    /// that hold go on holding. A secret that the node may not read (it is another user's by now) stays as it is, and so does a
+    /// credential that nobody would believe: that is a warning.
     ///
     /// # Errors
     /// They cannot be read.
@@ -510,7 +520,13 @@ impl NodeHandle {
         // Certificates that are somebody else's are read once.
         let own = (&self.0.config.certificate, &self.0.config.authority);
         let identity = match (&self.0.config.credential, &secret, own) {
-            (Some(path), ..) => Some(Identity::from_credential(path)?),
+            (Some(path), ..) => {
+                let identity = Identity::from_credential(path)?;
+                // The settings have nothing to do with it, and may say who is not let in any more.
+                let fault = identity.check(Role::Node, path).err();
+                fault.iter().for_each(|error| tracing::warn!("the credential stays as it is: {error}"));
+                Some(identity).filter(|_| fault.is_none())
+            }
             (None, Some(secret), (None, None)) => Some(secret.identity(&names(&self.0.config))?),
             _ => None,
         };
@@ -558,6 +574,10 @@ fn connections(
         (None, Some(secret), None, None) => secret.identity(&names)?,
         (None, _, own, authority) => Identity::from_files(own, authority.as_deref())?,
     };
+    // The chain of a secret is made for this node.
+    if let Some(path) = config.credential.as_deref().or(own.map(|(chain, _)| chain)) {
+        identity.check(Role::Node, path)?;
+    }
     let tls = Accepting::of(&identity)?;
     let is_known = secret.is_some() || config.authority.is_some() || config.credential.is_some();
     let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
@@ -589,7 +609,7 @@ struct Sending<'a> {
 fn listen_on_all(
     listeners: &mut [Vec<(Purpose, TcpListener)>],
     purpose: Purpose,
-    address: SocketAddr,
+    (address, is_ipv6_alone): (SocketAddr, bool),
     sending: Sending<'_>,
     buffer: Option<Bytes>,
     theirs: Vec<TcpListener>,
@@ -610,6 +630,9 @@ fn listen_on_all(
         let socket = Socket::new(Domain::for_address(at), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(share)?;
+        if is_ipv6_alone {
+            socket.set_only_v6(true)?;
+        }
         socket.bind(&at.into())?;
         Ok(socket)
     };

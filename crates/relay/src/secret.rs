@@ -7,7 +7,10 @@
 //!
 //! A secret can be exchanged for another while the network is in use: a file may hold several, one a line. What
 //! a process says is by the first; it believes all of them.
+use crate::authority::Role;
+use crate::private::read_private;
 use crate::sign::from_hex;
+use crate::validity::Validity;
 use data_encoding::HEXLOWER;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use ring::hmac;
@@ -18,6 +21,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use time::OffsetDateTime;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
@@ -95,8 +99,7 @@ impl NetworkSecret {
     /// # Errors
     /// It cannot be read, or holds something else.
     pub fn read(path: &Path) -> Result<NetworkSecret, SecretError> {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| SecretError::Read { path: path.into(), error })?;
+        let text = read_private(path).map_err(|error| SecretError::Read { path: path.into(), error })?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let all: Option<Vec<[u8; 32]>> = lines.map(from_hex).collect();
         let mut all = all.unwrap_or_default().into_iter();
@@ -273,7 +276,9 @@ impl Identity {
         let (chain, key) = match own {
             None => (Vec::new(), None),
             Some((chain, key)) => {
-                let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key)(&error))?;
+                let text = read_private(key).map_err(|error| wrong(key)(&error))?;
+                let private = PrivateKeyDer::from_pem_slice(text.as_bytes());
+                let private = private.map_err(|error| wrong(key)(&error))?;
                 (certificates(chain)?, Some(private))
             }
         };
@@ -286,9 +291,10 @@ impl Identity {
     /// The file cannot be read, or is no credential.
     pub fn from_credential(path: &Path) -> Result<Identity, SecretError> {
         let wrong = |reason: String| SecretError::Certificate { path: path.to_owned(), reason };
-        let key = PrivateKeyDer::from_pem_file(path).map_err(|error| wrong(error.to_string()))?;
+        let text = read_private(path).map_err(|error| wrong(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
         let all: Result<Vec<CertificateDer<'static>>, _> =
-            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+            CertificateDer::pem_slice_iter(text.as_bytes()).collect();
         let all = all.map_err(|error| wrong(error.to_string()))?;
         let (authorities, chain): (Vec<_>, Vec<_>) = all.into_iter().partition(crate::authority::is_root);
         if chain.is_empty() {
@@ -304,6 +310,25 @@ impl Identity {
             ));
         }
         Ok(Identity { chain, key: Some(key), roots: Arc::new(roots), member: false })
+    }
+
+    /// When our own certificate is good, if it comes from a file: those of a secret are made anew at each start.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.chain.first().filter(|_| !self.member).and_then(Validity::of)
+    }
+
+    /// Whether anybody would believe our own certificate now, which `path` holds.
+    ///
+    /// # Errors
+    /// Nobody would: it has expired, is not good yet, or is not for this role.
+    pub fn check(&self, role: Role, path: &Path) -> Result<(), SecretError> {
+        let fault = self.validity().and_then(|own| own.fault_as(role, OffsetDateTime::now_utc()));
+        fault.map_or(Ok(()), |reason| Err(SecretError::Certificate { path: path.into(), reason }))
+    }
+
+    /// That our own certificate ends soon, or has ended.
+    pub fn warning(&self) -> Option<String> {
+        self.validity().and_then(|own| own.warning(OffsetDateTime::now_utc()))
     }
 
     /// How TLS sessions are accepted: TLS 1.3, with a certificate of the client if it has one. `None`

@@ -2,6 +2,7 @@
 use crate::authority::Holder;
 use rustls_pki_types::CertificateDer;
 use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -218,6 +219,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for End<T> {
             None => Pin::new(socket).poll_shutdown(cx),
         }
     }
+}
+
+/// Whether a socket at `address` leaves IPv4 alone. One at `[::]` has all of IPv4, too (ipv6(7)), so that nothing else can listen at that port
+/// of `0.0.0.0`: where that is one of `all`, each has its own.
+pub(crate) fn is_for_ipv6_alone(address: SocketAddr, all: &[SocketAddr]) -> bool {
+    let of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+    address.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && address.port() != 0 && all.contains(&of_ipv4)
 }
 
 /// What helps where a port cannot be listened to; empty where nothing is known that does.

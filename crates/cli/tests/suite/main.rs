@@ -22,6 +22,7 @@ mod policies;
 mod program;
 mod relay_faults;
 mod relay_tools;
+mod relay_words;
 mod relays;
 mod replay;
 mod routes;

@@ -217,6 +217,7 @@ fn a_way_that_was_asked_for_and_fails_is_an_error_on_one_line() {
     thread::spawn(move || drop(server.accept()));
     let (code, words) = connect(&dead, &network.secret, &["--or-direct", "--verbose"]);
     assert!(code == Some(0) && words.contains("by direct"), "{words}");
+    assert!(words.contains(&format!("{dead} failed")) && words.contains("refuses connections"), "{words}");
 }
 
 /// A node that everybody can reach, who it is not told, and its log.
@@ -533,4 +534,26 @@ fn half_closes_and_resets_of_standard_output() {
     let output = client.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("what came is not all"), "{said}");
+}
+
+#[test]
+fn at_a_terminal_the_end_of_the_destination_is_the_end() {
+    let network = Network::start("terminal", 1, &[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let by_node = format!("--via {} --secret {}", network.via(1), network.secret.display());
+    for way in ["", &format!("{by_node} --no-moves"), &by_node] {
+        // A terminal of its own, at which nobody ever types anything.
+        let mut terminal = Command::new(program("script"));
+        terminal.args(["-qec", &format!("{SHORTHAUL} connect {target} {way}"), "/dev/null"]);
+        let mut terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let _nobody_types = terminal.stdin.take().unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"last words").unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut shown = String::new();
+        terminal.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
+        assert!(terminal.wait().unwrap().success(), "{way}: {shown}");
+        assert_eq!(shown, "last words", "{way}");
+    }
 }

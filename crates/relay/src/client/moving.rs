@@ -202,7 +202,11 @@ impl Moving {
                 let began = Instant::now();
                 match self.attach(&route).await {
                     Ok((way, _)) => {
-                        tracing::info!(target = %self.target, %route, took = ?began.elapsed(), "a session moved");
+                        let took = began.elapsed();
+                        tracing::info!(target = %self.target, %route, ?took, "a session moved");
+                        if let Some(told) = &self.client.on_move {
+                            told(&self.target, &route, took);
+                        }
                         return Ok(way);
                     }
                     Err(refusal) if ends_it(&refusal) => return Err(refusal),

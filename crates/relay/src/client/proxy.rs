@@ -1,15 +1,18 @@
 use super::{Client, Early, http, socks};
+use crate::accept::{Shortage, accept};
 use crate::answer::{Answer, Failure, HopStatus};
+use crate::giving_back::GivingBack;
 use crate::links::Links;
 use crate::pump::Forwarding;
 use crate::request::{self, Method};
 use crate::route::Endpoint;
-use crate::socket::{Leg, Socket, remedy};
+use crate::socket::{Leg, Socket, is_for_ipv6_alone, remedy};
 use ipnet::IpNet;
-use socket2::SockRef;
+use socket2::{Domain, Protocol, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -21,6 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const FIRST_WORDS: Duration = Duration::from_millis(1);
 /// What is taken of them.
 const FIRST_WORDS_MOST: usize = 16 << 10;
+
+/// How often it is looked whether sessions are over.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What a local port is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,19 +81,24 @@ impl LocalProxy {
         ports: Vec<LocalConfig>,
         allow: Vec<IpNet>,
     ) -> Result<LocalProxy, LocalError> {
+        let all: Vec<SocketAddr> = ports.iter().map(|port| port.listen).collect();
         let mut listeners = Vec::new();
         for LocalConfig { listen: address, service } in ports {
             if !address.ip().is_loopback() && allow.is_empty() {
                 return Err(LocalError::Open(address));
             }
             let listen = || -> io::Result<TcpListener> {
-                let listener = TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                let socket = SockRef::from(&listener);
-                socket.listen(1024)?;
+                let kind = Type::STREAM.nonblocking();
+                let socket = socket2::Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
+                socket.set_reuse_address(true)?;
+                if is_for_ipv6_alone(address, &all) {
+                    socket.set_only_v6(true)?;
+                }
                 socket.set_tcp_nodelay(true)?;
                 socket.set_linger(Some(Duration::ZERO))?; // what is accepted inherits it
-                Ok(listener)
+                socket.bind(&address.into())?;
+                socket.listen(1024)?;
+                Ok(socket.into())
             };
             listeners.push((listen().map_err(|error| LocalError::Listen { address, error })?, service));
         }
@@ -107,28 +118,58 @@ impl LocalProxy {
         let (client, allow) = (Arc::new(self.client), Arc::new(self.allow));
         tokio::spawn(Arc::clone(&client.options.links).maintain());
         let mut accepting = tokio::task::JoinSet::new();
+        let (shortage, sessions) = (Arc::new(Shortage::default()), Arc::<AtomicU64>::default());
+        tokio::spawn(give_back(Arc::clone(&sessions)));
         for (listener, service) in self.listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let (client, allow) = (Arc::clone(&client), Arc::clone(&allow));
+            let (client, allow, shortage) = (Arc::clone(&client), Arc::clone(&allow), Arc::clone(&shortage));
+            let sessions = Arc::clone(&sessions);
             accepting.spawn(async move {
                 loop {
-                    let Ok((stream, peer)) = listener.accept().await else {
-                        tokio::time::sleep(Duration::from_millis(10)).await;
-                        continue;
-                    };
+                    let (stream, peer) = accept(&listener, &shortage).await;
                     let known = |range: &IpNet| range.contains(&peer.ip().to_canonical());
                     // What this host's own programs send elsewhere, and the firewall redirects, keeps the address
                     // that it comes from; but nobody else reaches the loopback.
                     let is_here = |local: SocketAddr| local.ip().to_canonical().is_loopback();
                     if is_here(peer) || stream.local_addr().is_ok_and(is_here) || allow.iter().any(known) {
                         let local = Local { socket: Socket(Arc::new(stream)), peer };
-                        tokio::spawn(local.serve(Arc::clone(&client), service.clone()));
+                        let serving = local.serve(Arc::clone(&client), service.clone());
+                        let open = Open::one_more(&sessions);
+                        tokio::spawn(async move {
+                            serving.await;
+                            drop(open);
+                        });
                     }
                 }
             });
         }
         // None ends unless something is wrong with all of them.
         accepting.join_next().await.map_or(Ok(()), |ended| ended.map_err(io::Error::other))
+    }
+}
+
+/// Counts as long as a client's connection is open.
+struct Open(Arc<AtomicU64>);
+
+impl Open {
+    fn one_more(sessions: &Arc<AtomicU64>) -> Open {
+        sessions.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(sessions))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Gives back the memory of sessions that are over, for ever.
+async fn give_back(sessions: Arc<AtomicU64>) {
+    let mut giving_back = GivingBack::default();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        giving_back.look(sessions.load(Ordering::Relaxed));
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -119,6 +119,8 @@ struct State {
     /// Targets that somebody looks at.
     looks: HashMap<SocketAddr, Arc<Look>>,
     cookie: Option<[u8; MAC_LEN]>,
+    /// Directories of which it was told that they are of no use.
+    useless: BTreeSet<String>,
     /// Responders of the relays that the directories named, and when to ask again.
     listed: Option<(Vec<SocketAddr>, Instant)>,
     /// What chance is drawn from, and how often it was.
@@ -139,6 +141,7 @@ impl Finder {
             keys: config.keys.clone(),
             table,
             looks: HashMap::new(),
+            useless: BTreeSet::new(),
             cookie: None,
             listed: None,
             draws,
@@ -165,7 +168,7 @@ impl Finder {
     }
 
     /// The responders of the relays beside the way: what the directories say, or said a short while ago. One that is of no
-    /// use now is left out, and told of in the second part.
+    /// use now is left out, and told of in the second part: once, until it is of use again.
     pub fn listed(&self) -> (Vec<SocketAddr>, Vec<DirectoryError>) {
         if let Some((listed, again_at)) = &mut self.state().listed {
             if Instant::now() < *again_at {
@@ -174,10 +177,13 @@ impl Finder {
             // One asks, and the others have the old list meanwhile.
             *again_at = Instant::now() + DIRECTORY_REST;
         }
-        let (mut listed, mut errors) = (Vec::new(), Vec::new());
+        let (mut listed, mut errors, mut useful) = (Vec::new(), Vec::new(), Vec::new());
         for directory in &self.config.directories {
             match directory.relays() {
-                Ok(relays) => listed.extend(relays.iter().map(|relay| relay.probe)),
+                Ok(relays) => {
+                    listed.extend(relays.iter().map(|relay| relay.probe));
+                    useful.push(directory.name());
+                }
                 Err(error) => errors.push(error),
             }
         }
@@ -192,13 +198,22 @@ impl Finder {
         }
         let age = if is_of_use { DIRECTORY_AGE } else { DIRECTORY_REST };
         state.listed = Some((listed.clone(), Instant::now() + age));
+        state.useless.retain(|name| !useful.contains(name));
+        errors.retain(|error| state.useless.insert(error.directory.clone()));
         drop(state);
         (listed, errors)
     }
 
+    /// The same, for those who have nobody else to tell of directories that are of no use.
+    fn listed_and_logged(&self) -> Vec<SocketAddr> {
+        let (listed, errors) = self.listed();
+        errors.iter().for_each(|error| tracing::warn!("{error}"));
+        listed
+    }
+
     /// Those of the listed responders that are asked about a target in one round.
     fn to_ask(&self, target: SocketAddr) -> Vec<SocketAddr> {
-        let (listed, _) = self.listed();
+        let listed = self.listed_and_logged();
         let mut state = self.state();
         let beside = |view: &View| {
             let beside = view.relays.iter().filter(|found| !found.on_path);
@@ -500,6 +515,8 @@ impl Refreshing {
         let stop = Arc::new(AtomicBool::new(false));
         let (theirs, stopped) = (Arc::clone(finder), Arc::clone(&stop));
         let thread = thread::Builder::new().name("refreshing".into()).spawn(move || {
+            // Whoever has named a directory hears at once that it is of no use.
+            theirs.listed_and_logged();
             while !stopped.load(Ordering::Acquire) {
                 theirs.refresh();
             }

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use crate::private::read_private;
 use crate::secret::NetworkSecret;
 
 /// Bytes of a key as it is kept in a file: 256 bits, as long as the digest (RFC 2104 §3).
@@ -126,8 +127,7 @@ impl Keyring {
     /// # Errors
     /// The file cannot be read, or holds no key, or something else.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| KeyError::Unreadable { path: path.into(), error })?;
+        let text = read_private(path).map_err(|error| KeyError::Unreadable { path: path.into(), error })?;
         let mut keys = Vec::new();
         for (line, text) in (1..).zip(text.lines().map(str::trim)) {
             if !text.is_empty() && !text.starts_with('#') {

@@ -147,8 +147,14 @@ mod tests {
     fn patience_follows_from_the_distance_when_that_is_known_and_ends_with_what_was_found_by_then() {
         let look = Look::default();
         let rtt = Duration::from_millis(3);
-        let findings =
-            Findings { rtt: Some(rtt), by: Some(By::Handshake), relays: Vec::new(), cookie: None, tries: 1 };
+        let findings = Findings {
+            rtt: Some(rtt),
+            by: Some(By::Handshake),
+            relays: Vec::new(),
+            silent: Vec::new(),
+            cookie: None,
+            tries: 1,
+        };
         {
             let mut progress = look.progress();
             progress.distance = Some((rtt, Instant::now()));

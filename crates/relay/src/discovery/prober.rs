@@ -79,6 +79,8 @@ pub struct Findings {
     pub by: Option<By>,
     /// Relays, nearest first, each once.
     pub relays: Vec<Found>,
+    /// Those that were asked themselves and did not answer.
+    pub silent: Vec<SocketAddr>,
     /// The cookie for the next round.
     pub cookie: Option<[u8; MAC_LEN]>,
     /// Attempts that it took.
@@ -249,7 +251,9 @@ impl Prober {
             Some(_) => Some(By::Responder),
             None => self.distance().map(|_| By::Handshake),
         };
-        Findings { rtt: self.distance(), by, relays, cookie: self.cookie, tries: self.tries }
+        let silent = self.asked.iter().filter(|asked| asked.session.is_none());
+        let silent = silent.map(|asked| asked.address).collect();
+        Findings { rtt: self.distance(), by, relays, silent, cookie: self.cookie, tries: self.tries }
     }
 
     /// The relays that count: none without the destination's distance, and none on the way without its responder's answer.

@@ -17,6 +17,9 @@ const ASSUMED_RATE: BitRate = BitRate::from_bits_per_sec(1_000_000_000);
 const RANK_WINDOW: f64 = 65_535.0;
 /// No leg is shorter: what two hosts beside each other have.
 const SHORTEST: Duration = Duration::from_micros(50);
+/// Round trips below this are alike: what processors, and who else wants them, make of them is as long. A relay between them gains nothing
+/// that could be told from chance.
+const ALIKE: Duration = Duration::from_millis(1);
 
 /// What is known of a way beside its round-trip time.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,12 +49,13 @@ impl Facts {
     /// The leg of this round trip, where the direct way has `whole`. Loss grows with the distance, as equation 8 of
     /// *Cascaded TCP* has it.
     pub(crate) fn leg(&self, rtt: Duration, whole: Duration) -> Leg {
-        let share = rtt.as_secs_f64() / whole.as_secs_f64().max(1e-9);
+        let (rtt, whole) = (rtt.max(ALIKE), whole.max(ALIKE));
+        let share = rtt.as_secs_f64() / whole.as_secs_f64();
         let loss = (self.loss.unwrap_or(0.0) * share).min(0.5);
         let assumed = (!self.are_known()).then_some(ASSUMED_WINDOW);
         Leg {
             window_limit: self.window.or(assumed),
-            ..Leg::new(rtt.max(SHORTEST), loss, self.rate.unwrap_or(ASSUMED_RATE))
+            ..Leg::new(rtt, loss, self.rate.unwrap_or(ASSUMED_RATE))
         }
     }
 }
@@ -132,7 +136,7 @@ pub enum RankingError {
 ///
 /// For nodes on the way, with `max(rtt1, rtt2) = (rtt_total + |rtt1 − rtt2|) / 2`, the least difference ranks highest.
 pub fn rank(whole: Duration, near: Duration, far: Duration, found: &Found) -> f64 {
-    let slower = near.max(far + found.offer.service_time).max(SHORTEST);
+    let (whole, slower) = (whole.max(ALIKE), near.max(far + found.offer.service_time).max(ALIKE));
     let room = (found.offer.buffer as f64 / RANK_WINDOW).min(1.0);
     whole.as_secs_f64() / slower.as_secs_f64() * room
 }
@@ -170,6 +174,8 @@ impl Ranking {
             }
         }
         let by_forecast = facts.are_known();
+        // Those that are alike always have the same order.
+        relays.sort_by_key(|ranked| ranked.found.offer.session);
         if by_forecast {
             relays.sort_by_key(|ranked| ranked.forecast.time.expected);
         } else {
@@ -427,6 +433,34 @@ pub(super) mod tests {
         assert_eq!(choose(&nearly_full, 3).0.len(), 1);
         // Without facts, the paper's single node.
         assert_eq!(choose(&Facts::default(), 3).0.len(), 1);
+    }
+
+    #[test]
+    fn between_neighbours_chance_decides_nothing() {
+        let micros = Duration::from_micros;
+        let at = |n: u8, near, far| {
+            let mut found = Found { rtt: micros(near), ..found(n, 1) };
+            found.offer.onward = Onward::RoundTrip(micros(far));
+            found.offer.service_time = Duration::ZERO;
+            found
+        };
+        // As seen on one host, one time after the other.
+        let seen =
+            [(134, [(293, 95), (436, 201)]), (272, [(227, 95), (179, 201)]), (229, [(98, 95), (76, 201)])];
+        for facts in [Facts::default(), Facts { loss: Some(0.01), window: None, ..figure_5() }] {
+            for (whole, [a, b]) in seen {
+                let view = View { rtt: Some(micros(whole)), relays: vec![at(2, b.0, b.1), at(1, a.0, a.1)] };
+                let ranking = ranking(&view, &facts, 10_000_000);
+                assert_eq!(order(&ranking), ["n1", "n2"], "{ranking:?}");
+                assert_eq!(ranking.relays[0].rank, 1.0, "{ranking:?}");
+                assert!(ranking.chosen().is_empty(), "{ranking:?}");
+                assert_eq!(
+                    (ranking.rtt, ranking.relays[0].near),
+                    (micros(whole), micros(a.0)),
+                    "as measured"
+                );
+            }
+        }
     }
 
     #[test]

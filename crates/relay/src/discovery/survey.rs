@@ -16,6 +16,8 @@ pub struct Survey {
     pub by: Option<By>,
     /// Relays that ever answered, nearest first.
     pub relays: Vec<Surveyed>,
+    /// Those that were asked themselves in each round, and never answered.
+    pub silent: Vec<SocketAddr>,
 }
 
 /// A relay in a [`Survey`].
@@ -30,6 +32,10 @@ pub struct Surveyed {
 impl Survey {
     /// Adds a round.
     pub fn add(&mut self, findings: &Findings) {
+        match self.rounds {
+            0 => self.silent.clone_from(&findings.silent),
+            _ => self.silent.retain(|relay| findings.silent.contains(relay)),
+        }
         self.rounds += 1;
         self.rtts.extend(findings.rtt);
         self.by = match self.by {
@@ -98,7 +104,14 @@ mod tests {
         };
         let relays = rtts.iter().map(found).collect();
         let by = whole.map(|_| By::Responder);
-        Findings { rtt: whole.map(Duration::from_millis), by, relays, cookie: None, tries: 1 }
+        Findings {
+            rtt: whole.map(Duration::from_millis),
+            by,
+            relays,
+            silent: Vec::new(),
+            cookie: None,
+            tries: 1,
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::rustls;
 
+/// How long is waited for the last words of whoever has ended a connection: they are there already, or do not come.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl Links {
     /// The head of a request for the node at the other end of a leg.
     pub(crate) fn head(&self, leg: &Leg, request: &Request) -> io::Result<Vec<u8>> {
@@ -44,9 +47,13 @@ impl Links {
             leg.write_all(&bytes).await?;
             leg.flush().await
         };
-        let failed =
-            |error: io::Error| Refusal::at(self.name(), failure_of(&error), words_of(&error)).toward(to);
-        ask.await.map_err(failed)
+        let Err(error) = ask.await else { return Ok(()) };
+        // Whoever ended the connection may have said why before: TLS says behind the handshake that we are not believed.
+        let said = timeout(LAST_WORDS, self.read_answer(leg, to)).await;
+        match said {
+            Ok(Err(refusal)) if refusal.failure == Failure::TlsCertificate => Err(refusal),
+            _ => Err(Refusal::at(self.name(), failure_of(&error), words_of(&error)).toward(to)),
+        }
     }
 
     /// Reads what a node answers, and what of the session came right behind it. One that takes long is asked by itself, within the limits of

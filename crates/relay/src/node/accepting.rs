@@ -3,6 +3,7 @@ use super::heir::Inherited;
 use super::processors::Processors;
 use super::strangers::Waiting;
 use super::{Phase, Purpose, Shared, kept, metrics, relaying, session};
+use crate::accept::accept as accept_one;
 use crate::pump::attention;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -167,6 +168,10 @@ impl Worker {
         let observed = Arc::clone(&shared);
         tokio::spawn(async move { observed.observe_waiting().await });
         tokio::spawn(attention::pay());
+        if number == 0 {
+            let watched = Arc::clone(&shared);
+            tokio::spawn(async move { watched.watch_certificate().await });
+        }
         let mut phase = shared.phase.subscribe();
         // It fails when there is nobody left who could stop it.
         let left =
@@ -196,16 +201,7 @@ async fn accept(
     listener: tokio::net::TcpListener,
 ) {
     loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Descriptors or memory are short for a moment, or the peer has gone again.
-                if error.kind() != io::ErrorKind::ConnectionAborted {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                continue;
-            }
-        };
+        let (stream, peer) = accept_one(&listener, &shared.shortage).await;
         shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
         let mut waiting = None;
         if matches!(purpose, Purpose::Sessions) && session::counts(&shared, peer.ip()) {

@@ -7,6 +7,7 @@ use super::strangers::Waiting;
 use super::tls::Shown;
 use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, Refusal};
+use crate::links::Links;
 use crate::proxy_header::{self, Beginning, ProxyHeader};
 use crate::request::{self, Method, ReadRequest, Request};
 use crate::socket::{Leg, Socket};
@@ -144,6 +145,15 @@ async fn unless_sent_away<T>(
     }
 }
 
+/// TLS has said why its client is not believed: a reset would overtake that.
+async fn tell_unbelieved(leg: Leg) {
+    let socket = leg.socket().clone();
+    let (mut source, mut sink) = leg.into_halves();
+    if sink.shutdown().await.is_ok() && socket.end_well().is_ok() {
+        Links::linger(&mut source).await;
+    }
+}
+
 /// TLS, if that is what the client begins with; `None` if it has closed.
 async fn shake_hands(
     shared: &Shared,
@@ -159,13 +169,16 @@ async fn shake_hands(
             Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
                 let left = patience.for_more(shared, Instant::now());
                 let shaking = timeout(left, tls.acceptor.accept(socket.clone())).await;
-                let shaken = shaking.map_err(|_| Abandoned)?.map_err(|error| {
-                    if let Some(why) = unbelieved(&error) {
-                        shared.log_refused(Asker::at(client), Failure::TlsCertificate.name(), why);
+                match shaking.map_err(|_| Abandoned)? {
+                    Ok(shaken) => leg = Leg::tls(socket, shaken.into()),
+                    Err(error) => {
+                        if let Some(why) = unbelieved(&error) {
+                            shared.log_refused(Asker::at(client), Failure::TlsCertificate.name(), why);
+                            tell_unbelieved(leg).await;
+                        }
+                        return Err(Abandoned);
                     }
-                    Abandoned
-                });
-                leg = Leg::tls(socket, shaken?.into());
+                }
             }
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => return Err(Abandoned),

@@ -1,6 +1,8 @@
 //! What a node says of itself to those who run it.
 use super::Shared;
+use crate::accept::accept;
 use crate::answer::Failure;
+use crate::giving_back::GivingBack;
 use crate::pump::AllWaits;
 use crate::resume::Violation;
 use prometheus_client::encoding::text::encode;
@@ -241,9 +243,7 @@ impl Shared {
     /// ever.
     pub(super) async fn observe(&self) {
         const EVERY: Duration = Duration::from_millis(200);
-        /// Below this many sessions their memory is not worth a system call.
-        const FEW: u64 = 64;
-        let mut most = 0;
+        let mut giving_back = GivingBack::default();
         let moved = || self.counters.up.load(Ordering::Relaxed) + self.counters.down.load(Ordering::Relaxed);
         let mut last = moved();
         loop {
@@ -255,12 +255,7 @@ impl Shared {
             self.counters.rate.store((old + (rate - old) / 8.0) as u64, Ordering::Relaxed);
             last = now;
             self.log_refusals_left_out();
-            let sessions = self.status.sessions();
-            most = most.max(sessions);
-            if most > FEW && sessions <= most / 2 {
-                shorthaul_os::limits::give_back_memory();
-                most = sessions;
-            }
+            giving_back.look(self.status.sessions());
         }
     }
 
@@ -432,10 +427,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Answers `GET /metrics` and `GET /status.json`, for ever.
 pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener) {
     loop {
-        let Ok((mut socket, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let (mut socket, _) = accept(&listener, &shared.shortage).await;
         let shared = std::sync::Arc::clone(&shared);
         tokio::spawn(async move {
             let answered = async {

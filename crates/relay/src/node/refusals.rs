@@ -40,6 +40,8 @@ fn is_ours(failure: Failure) -> bool {
             | Failure::ConnectionLimit
             | Failure::DestinationProhibited
             | Failure::LoopDetected
+            // Such as a node without descriptors.
+            | Failure::Internal
     )
 }
 
@@ -62,6 +64,12 @@ impl Shared {
             let details = refusal.hop.details.as_deref().unwrap_or_default();
             self.log_refused(asker, refusal.failure.name(), details);
         }
+    }
+
+    /// Says that a fixed relay leads nowhere: nobody else hears why its clients are reset.
+    pub(super) fn log_unreached(&self, client: SocketAddr, target: &Endpoint, refusal: &Refusal) {
+        let asker = Asker { client, account: None, target: Some(target) };
+        self.log_refused(asker, refusal.failure.name(), &refusal.to_string());
     }
 
     /// The same, of whoever has come to no request.

@@ -3,7 +3,6 @@ use super::Shared;
 use super::access::Entry;
 use super::admission::{Grant, Proof};
 use super::metrics::Outlived;
-use super::refusals::Asker;
 use super::session::{Far, Opened, outlives};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy};
@@ -298,7 +297,7 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     let grant = Grant { account: shared.admission().neighbours(), proof: Proof::Operator };
     let mut entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&plain, peer, grant.account.name())));
     let refused = |refusal: Refusal, entry: Option<Box<Entry>>| {
-        shared.log_refusal(Asker { target: Some(&relay.to), ..Asker::at(peer) }, &refusal);
+        shared.log_unreached(peer, &relay.to, &refusal);
         shared.counters.on_refused(refusal.failure);
         if let Some(mut entry) = entry {
             entry.on_refused(&refusal);

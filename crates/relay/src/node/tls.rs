@@ -1,16 +1,25 @@
 //! TLS of clients: how it is accepted, and whom they show to be by it.
+use super::Shared;
 use crate::authority::Holder;
 use crate::secret::{Identity, SecretError};
 use crate::socket::Leg;
+use crate::validity::{AGAIN, Validity};
 use rustls_pki_types::UnixTime;
 use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+
+/// A wait for the end of a certificate is no shorter.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 /// How TLS is accepted, by the identity that the node has at the moment.
 pub struct Accepting {
     pub acceptor: TlsAcceptor,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// When our own certificate is good, if it does not follow from a secret.
+    own: Option<Validity>,
     /// Whether certificates are those that a network's secret gives.
     by_secret: bool,
 }
@@ -28,12 +37,39 @@ pub enum Shown {
     Holder(Holder),
 }
 
+impl Shared {
+    /// Says that the node's certificate ends, from when that is soon on, and each day; for ever.
+    pub(super) async fn watch_certificate(&self) {
+        let mut reloaded = self.reloaded.subscribe();
+        loop {
+            let now = OffsetDateTime::now_utc();
+            let own = self.tls().and_then(|tls| tls.own);
+            let mut wait = AGAIN;
+            if let Some(own) = own {
+                own.warning(now).iter().for_each(|warning| tracing::warn!("{warning}"));
+                wait = Some(own.until_soon(now)).filter(|soon| !soon.is_zero()).unwrap_or(AGAIN);
+            }
+            tokio::select! {
+                // It fails when the node is gone, and this with it.
+                _ = reloaded.changed() => {}
+                // A clock may be set meanwhile.
+                () = tokio::time::sleep(wait.clamp(LEAST_WAIT, AGAIN)) => {}
+            }
+        }
+    }
+}
+
 impl Accepting {
     /// Nothing without a certificate of our own.
     pub fn of(identity: &Identity) -> Result<Option<Arc<Accepting>>, SecretError> {
         let Some(server) = identity.server()? else { return Ok(None) };
         let (verifier, by_secret) = (identity.verifier()?, identity.is_member());
-        Ok(Some(Arc::new(Accepting { acceptor: server.into(), verifier, by_secret })))
+        Ok(Some(Arc::new(Accepting {
+            acceptor: server.into(),
+            verifier,
+            own: identity.validity(),
+            by_secret,
+        })))
     }
 
     /// Who a client was believed to be when the connection was made.

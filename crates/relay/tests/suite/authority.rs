@@ -3,13 +3,16 @@ use crate::place::{Place, read_all};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls_pki_types::pem::PemObject as _;
 use shorthaul_relay::authority::{Authority, Role};
-use shorthaul_relay::{Credentials, Failure, FixedRoute, Identity, OpenError, Protection, Route, Session};
+use shorthaul_relay::{
+    Credentials, Failure, FixedRoute, Identity, Node, NodeConfig, OpenError, Protection, Route, Session,
+};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
+use tokio_rustls::TlsAcceptor;
 
 /// A folder with an authority, and what it has issued.
 struct Folder(PathBuf);
@@ -202,19 +205,116 @@ fn a_certificate_that_has_expired_opens_nothing_by_connections_of_before() {
 #[test]
 fn a_client_is_no_node_and_a_stranger_nobody() {
     let folder = Folder::new("roles");
-    folder.issue(Role::Client, "mallory", "node");
+    folder.issue(Role::Node, "paris", "node");
+    folder.issue(Role::Client, "mallory", "mallory");
     folder.issue(Role::Client, "alice", "alice");
     let place = folder.place();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let error = open(&place, folder.identity("alice"), &server).unwrap_err();
+    // Somebody's own program takes no care of what its certificate is for.
+    let poses = TcpListener::bind("127.0.0.1:0").unwrap();
+    let route = Route::via(vec![poses.local_addr().unwrap().into()]);
+    let acceptor = TlsAcceptor::from(folder.identity("mallory").server().unwrap().unwrap());
+    place.spawn(async move {
+        poses.set_nonblocking(true).unwrap();
+        let (socket, _) = tokio::net::TcpListener::from_std(poses).unwrap().accept().await.unwrap();
+        acceptor.accept(socket).await.map(drop)
+    });
+    let by = Arc::new(FixedRoute::only(route));
+    let opened = place.open_on(by, Credentials::None, folder.identity("alice"), server.local_addr().unwrap());
+    let error = opened.unwrap_err();
     assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
     let other = Folder::new("others");
     other.issue(Role::Client, "alice", "alice");
-    folder.issue(Role::Node, "paris", "node");
-    let place = folder.place();
     let error = open(&place, other.identity("alice"), &server).unwrap_err();
     assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
     assert!(error.to_string().contains("another authority"), "{error}");
+}
+
+/// A credential as an authority issues it, good from one day to another, counted from today.
+fn issue_between(folder: &Folder, file: &str, days: [i64; 2]) {
+    let (mut of_all, key_of_all) =
+        (CertificateParams::new(Vec::new()).unwrap(), KeyPair::generate().unwrap());
+    of_all.distinguished_name.push(DnType::CommonName, "all");
+    of_all.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = of_all.self_signed(&key_of_all).unwrap().pem();
+    let issuer = Issuer::new(of_all, key_of_all);
+    let (mut params, key) =
+        (CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap(), KeyPair::generate().unwrap());
+    params.distinguished_name.push(DnType::CommonName, file);
+    let day = |days| OffsetDateTime::now_utc() + time::Duration::days(days);
+    (params.not_before, params.not_after) = (day(days[0]), day(days[1]));
+    let pem = key.serialize_pem() + &params.signed_by(&key, &issuer).unwrap().pem() + &root;
+    std::fs::write(folder.0.join(file), pem).unwrap();
+}
+
+#[test]
+fn a_node_does_not_start_or_go_on_with_what_nobody_would_believe() {
+    let folder = Folder::new("unbelievable");
+    let bind = |file: &str| {
+        let config = NodeConfig {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            credential: Some(folder.0.join(file)),
+            ..NodeConfig::default()
+        };
+        Node::bind(config).map(drop)
+    };
+    folder.issue(Role::Client, "alice", "alice");
+    issue_between(&folder, "past", [-9, -2]);
+    issue_between(&folder, "future", [2, 9]);
+    issue_between(&folder, "present", [-9, 9]);
+    for (file, why) in [("alice", "a client's"), ("past", "expired on"), ("future", "is good from")] {
+        let error = bind(file).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains(file), "{file}: {error}");
+    }
+    bind("present").unwrap();
+    // What it is told to read again is looked at in the same way, and the one that it has stays; the settings hold all the same.
+    folder.issue(Role::Node, "paris", "node");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    std::fs::rename(folder.0.join("past"), folder.0.join("node")).unwrap();
+    folder.issue(Role::Client, "bob", "bob");
+    std::fs::write(folder.0.join("settings"), "revoked = [\"bob\"]\n").unwrap();
+    place.nodes[0].reload().unwrap();
+    open(&place, folder.identity("alice"), &server).unwrap();
+    let error = open(&place, folder.identity("bob"), &server).unwrap_err();
+    assert_eq!(error.failure(), Failure::RequestDenied, "{error}");
+}
+
+#[test]
+fn who_has_an_expired_certificate_hears_so_each_time() {
+    let folder = Folder::new("late");
+    folder.issue(Role::Node, "paris", "node");
+    issue_between(&folder, "past", [-9, -2]);
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    for _ in 0..20 {
+        let error = open(&place, folder.identity("past"), &server).unwrap_err();
+        assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
+        assert!(error.to_string().contains("our certificate expired on"), "{error}");
+    }
+    assert_eq!(place.nodes[0].snapshot().connections_accepted, 0, "nobody needs to be asked for that");
+}
+
+#[test]
+fn who_is_not_believed_hears_so_also_in_the_midst_of_what_it_says() {
+    let (folder, other) = (Folder::new("midst"), Folder::new("midst-others"));
+    folder.issue(Role::Node, "paris", "node");
+    // It believes the node, and the node does not believe it.
+    other.issue(Role::Client, "alice", "alice");
+    let mut pem = std::fs::read_to_string(other.0.join("alice")).unwrap();
+    pem += &std::fs::read_to_string(folder.0.join("authority/authority.pem")).unwrap();
+    std::fs::write(folder.0.join("alice"), pem).unwrap();
+    let place = folder.place();
+    let links = place.links_keeping(0, Credentials::None, folder.identity("alice"), Duration::from_secs(60));
+    let client = place.client_with(&links);
+    // More than goes out at once: the node ends the connection before all is written.
+    let (words, target) = (vec![7; 8 << 20], "127.0.0.1:9".parse().unwrap());
+    for _ in 0..20 {
+        let opened = client.open_saying(&target, &words);
+        let error = place.run(opened).map(drop).unwrap_err();
+        assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
+        assert!(error.to_string().contains("does not believe our certificate"), "{error}");
+    }
 }
 
 #[test]

@@ -292,6 +292,10 @@ impl Place {
         self.runtime.block_on(future)
     }
 
+    pub fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) {
+        self.runtime.spawn(future);
+    }
+
     pub fn connect(&self, node: usize) -> TcpStream {
         let socket = TcpStream::connect(self.addresses[node]).unwrap();
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();

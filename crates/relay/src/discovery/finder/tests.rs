@@ -66,6 +66,34 @@ fn asking(responder: &UdpSocket, policy: Policy) -> FinderConfig {
     }
 }
 
+/// One that is of use if this is true.
+struct Sometimes(Arc<AtomicBool>);
+
+impl Directory for Sometimes {
+    fn name(&self) -> String {
+        "sometimes".into()
+    }
+
+    fn relays(&self) -> Result<Vec<Listed>, DirectoryError> {
+        let error = DirectoryError { directory: self.name(), problem: "none".into() };
+        if self.0.load(Ordering::Relaxed) { Ok(Vec::new()) } else { Err(error) }
+    }
+}
+
+#[test]
+fn a_directory_of_no_use_is_told_once_until_it_is_of_use_again() {
+    let of_use = Arc::new(AtomicBool::new(false));
+    let directories: Vec<Box<dyn Directory>> = vec![Box::new(Sometimes(Arc::clone(&of_use)))];
+    let finder = Finder::new(FinderConfig { directories, ..FinderConfig::new(keys()) }).unwrap();
+    let told = |is_of_use| {
+        of_use.store(is_of_use, Ordering::Relaxed);
+        // As after a while.
+        finder.state().listed = None;
+        finder.listed().1.len()
+    };
+    assert_eq!([false, false, true, false, false].map(told), [1, 0, 0, 1, 0]);
+}
+
 #[test]
 fn however_many_go_to_a_cold_destination_it_is_looked_at_once() {
     let (responder, relay) = (silent(), silent());
