@@ -4,6 +4,7 @@ use shorthaul_monitor::PageError;
 use shorthaul_relay::discovery::KeyError;
 use shorthaul_relay::{LinkError, NodeError, SecretError, SettingsError};
 use std::error::Error;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// What was asked for makes no sense: the command line, or a file that it names. Says what would.
@@ -58,7 +59,7 @@ pub fn end_when_unread() {
             std::process::exit(UNREAD);
         }
         if let Some(why) = said.and_then(|said| said.strip_prefix("failed printing to stdout: ")) {
-            report!("error: cannot write to standard output: {why}");
+            tell_unwritten(&why);
             std::process::exit(i32::from(FAILED));
         }
         usual(panic);
@@ -161,14 +162,33 @@ fn is_of_study(error: &(dyn Error + 'static)) -> bool {
 
 /// What clap says, without its blank lines; the exit status. Help and version are no errors.
 pub fn refused(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    {
+    if !error.use_stderr() {
+        return shown(error.print().and_then(|()| std::io::stdout().flush()));
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     eprintln!("{}", lines.collect::<Vec<_>>().join("\n"));
     ExitCode::from(SENSELESS)
+}
+
+/// The exit status of what a library has written to standard output.
+fn shown(written: std::io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(UNREAD),
+        Err(error) => {
+            tell_unwritten(&error);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Standard output takes nothing.
+fn tell_unwritten(why: &dyn std::fmt::Display) {
+    report!("error: cannot write to standard output: {why}");
 }
 
 #[cfg(test)]

@@ -166,6 +166,21 @@ fn output_that_nobody_reads_ends_without_a_word() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error_in_one_line() {
+    for arguments in [&["lab", "list"][..], &["--help"], &["--version"], &["node", "--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a disk that is full");
+        let mut run = Command::new(env!("CARGO_BIN_EXE_shorthaul"));
+        let run = run.args(arguments).env("RUST_BACKTRACE", "1").stdout(full).output().expect("it runs");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!((run.status.code(), said.lines().count()), (Some(1), 1), "{arguments:?}: {said}");
+        assert!(
+            said.starts_with("error: cannot write to standard output: No space"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
 fn the_help_has_the_commands_in_groups() {
     let help = Command::new(env!("CARGO_BIN_EXE_shorthaul")).arg("--help").output().expect("it runs");
     let text = String::from_utf8_lossy(&help.stdout);

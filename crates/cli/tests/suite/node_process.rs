@@ -62,6 +62,32 @@ fn signal(name: &str, process: u32) {
 }
 
 #[test]
+fn a_service_whose_output_cannot_be_written_goes_on() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    for (command, asked) in [
+        (&["node", "--allow", "127.0.0.0/8", "--allow-destination", "127.0.0.0/8"][..], "--listen"),
+        (&["proxy"], "--listen"),
+    ] {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut service = Command::new(SHORTHAUL);
+        service.args(command).args([asked, &free.to_string()]).stdin(Stdio::null());
+        service.stderr(full.try_clone().unwrap());
+        let mut service = service.stdout(full).spawn().unwrap();
+        let since = Instant::now();
+        while TcpStream::connect(free).is_err() {
+            assert!(since.elapsed() < TIMEOUT && service.try_wait().unwrap().is_none(), "{command:?} ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (_near, answer) = ask(free, &target.to_string());
+        assert!(answer.starts_with("HTTP/1.1 200"), "{command:?}: {answer}");
+        signal("TERM", service.id());
+        service.wait().unwrap();
+    }
+}
+
+#[test]
 fn sockets_of_systemd_are_used_and_it_is_told_how_things_stand() {
     let folder = Scratch::new("systemd");
     let notified = UnixDatagram::bind(folder.0.join("notify")).unwrap();
