@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -165,7 +165,17 @@ fn a_credential_that_nobody_would_believe_is_refused_at_the_start() {
     let network = Network::start("unbelieved", 0, &[]);
     let path = |name: &str| network.folder().join(name).display().to_string();
     let shorthaul = |arguments: &[&str]| {
-        let output = Command::new(SHORTHAUL).args(arguments).stdin(Stdio::null()).output().unwrap();
+        let mut command = Command::new(SHORTHAUL);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let since = Instant::now();
+        while process.try_wait().unwrap().is_none() {
+            if since.elapsed() > TIMEOUT {
+                process.kill().unwrap();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let output = process.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (net, alice, past) = (path("net"), path("alice.pem"), path("past.pem"));
@@ -173,7 +183,7 @@ fn a_credential_that_nobody_would_believe_is_refused_at_the_start() {
     assert_eq!(shorthaul(&["secret", "issue", &net, "--client", "alice", "--to", &alice]).0, Some(0));
     let (status, said) = shorthaul(&["node", "--listen", "127.0.0.1:0", "--credential", &alice]);
     assert!(status == Some(2) && said.contains(&alice) && said.contains("a client's"), "{said}");
-    expired(Path::new(&past));
+    credential(Path::new(&past), (2001, 2001));
     for command in
         [&["node", "--listen", "127.0.0.1:0"][..], &["connect", "127.0.0.1:9", "--via", "127.0.0.1:9"]]
     {
@@ -186,8 +196,22 @@ fn a_credential_that_nobody_would_believe_is_refused_at_the_start() {
     }
 }
 
-/// Writes a credential that was good until the 9th of September, 2001.
-fn expired(path: &Path) {
+#[test]
+fn a_node_says_that_its_credential_ends_before_it_does() {
+    let network = Network::start("ends", 0, &[]);
+    let (log, path) = (network.folder().join("log"), network.folder().join("node.pem"));
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let next_year = 1971 + i32::try_from(since_1970.as_secs() / (365 * 24 * 3600)).unwrap();
+    // Of decades, no more than a year is left.
+    credential(&path, (1990, next_year));
+    let mut node = Command::new(SHORTHAUL);
+    let _node = logging(node.args(["node", "--listen", "127.0.0.1:0", "--credential"]).arg(&path), &log, 1);
+    let said = format!("the certificate of this process ends on {next_year}-09-09");
+    until("it is said", || lines(&log, &[&said, "SIGHUP"]).len() == 1);
+}
+
+/// Writes a credential that is good from the first of January of one year to the ninth of September of another.
+fn credential(path: &Path, (from, until): (i32, i32)) {
     use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
     let (mut authority, authority_key) =
         (CertificateParams::new(Vec::new()).unwrap(), KeyPair::generate().unwrap());
@@ -196,8 +220,8 @@ fn expired(path: &Path) {
     let root = authority.self_signed(&authority_key).unwrap().pem();
     let (mut own, key) =
         (CertificateParams::new(vec!["127.0.0.1".into()]).unwrap(), KeyPair::generate().unwrap());
-    own.distinguished_name.push(DnType::CommonName, "past");
-    (own.not_before, own.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2001, 9, 9));
+    own.distinguished_name.push(DnType::CommonName, "own");
+    (own.not_before, own.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(until, 9, 9));
     let signed = own.signed_by(&key, &Issuer::new(authority, authority_key)).unwrap();
     let mut file = File::create(path).unwrap();
     file.set_permissions(Permissions::from_mode(0o600)).unwrap();
