@@ -1,6 +1,6 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use crate::confine::ConfineArgs;
-use crate::ending::Asked;
+use crate::ending::{Asked, report};
 use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
@@ -157,6 +157,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return keep(estate).context("keeping routing rules is for gateways to ask");
     }
     let config = args.config()?;
+    let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+    if let Some(note) = config.idle_workers(processors).filter(|_| !args.remove) {
+        report!("{note}");
+    }
     if args.check {
         for line in check_gateway(&config).context("the gateway could not run")? {
             println!("{line}");

@@ -1,6 +1,6 @@
 //! `shorthaul merge`: the parts of a study that several machines have run, put together.
 use crate::ending::asked;
-use shorthaul_observe::results;
+use shorthaul_observe::{Shard, results};
 use shorthaul_report::{Manifest, Terminal};
 use std::path::PathBuf;
 
@@ -36,11 +36,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     records.sort_by_key(|record| (record.point, record.engine, record.seed));
     let before = records.len();
     records.dedup_by_key(|record| (record.point, record.engine, record.seed));
+    let missing: Vec<String> = Shard::missing(&records).iter().map(Shard::to_string).collect();
+    if missing.is_empty() {
+        // Together they are a whole, and none of them a part of anything.
+        records.iter_mut().for_each(|record| record.part = None);
+    }
     let manifest = Manifest::of_this_command();
     if args.json {
         println!("{:#}", results::json(&manifest, &records)?);
     } else {
         print!("{}", results::table(&records).render(Terminal::stdout()));
+    }
+    if !missing.is_empty() {
+        eprintln!("this is not the whole: nothing of part {} is among these", missing.join(", "));
     }
     if before > records.len() {
         eprintln!("{} runs were in more than one part", before - records.len());

@@ -151,6 +151,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             progress.extend(next.len());
         }
         records.sort_by_key(|record| (record.point, record.seed));
+        records.iter_mut().for_each(|record| record.part = args.shard);
         all.extend(records);
     }
     drop(progress);

@@ -438,6 +438,14 @@ mod tests {
     }
 
     #[test]
+    fn more_workers_than_processors_are_said_to_be() {
+        let of = |workers| Config { workers, ..Config::default() };
+        assert_eq!([1, 2].map(|workers| of(workers).idle_workers(2)), [None, None]);
+        let said = of(8).idle_workers(2).expect("six have nothing to run on");
+        assert!(said.contains("8 workers have 2 processors") && said.contains("`workers = 2`"), "{said}");
+    }
+
+    #[test]
     fn workers_share_memory_and_flows() {
         let text =
             "access = [\"a\"]\nwan = [\"b\"]\nworkers = 3\n[memory]\ntotal = \"90 MB\"\nmax_flows = 1000\n";

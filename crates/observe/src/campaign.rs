@@ -3,7 +3,8 @@ use crate::{Engine, EngineName, Key, Outcome, Store};
 use serde::{Deserialize, Serialize};
 use shorthaul_report::{PARTS, Progress};
 use shorthaul_scenario::{ScenarioError, Study};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,13 +38,37 @@ pub struct RunRecord {
     pub outcome: Option<Outcome>,
     /// Why there is no outcome, or why it is not to be trusted.
     pub failure: Option<String>,
+    /// The part of the runs that it belongs to, where several machines share them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Shard>,
 }
 
 /// Which part of the runs one of several machines does: part `number` (from 1) of `of`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Shard {
     number: usize,
     of: usize,
+}
+
+impl TryFrom<String> for Shard {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> String {
+        shard.to_string()
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
 }
 
 impl std::str::FromStr for Shard {
@@ -65,7 +90,16 @@ impl Shard {
     pub fn choose(self, runs: Vec<Run>) -> Vec<Run> {
         runs.into_iter().skip(self.number - 1).step_by(self.of).collect()
     }
+
+    /// The parts of which none of these runs is, in order. A part of which nothing is there may also be one that had nothing to do: more machines than runs.
+    pub fn missing(records: &[RunRecord]) -> Vec<Shard> {
+        let there: BTreeSet<Shard> = records.iter().filter_map(|record| record.part).collect();
+        let wholes: BTreeSet<usize> = there.iter().map(|part| part.of).collect();
+        let parts = wholes.into_iter().flat_map(|of| (1..=of).map(move |number| Shard { number, of }));
+        parts.filter(|part| !there.contains(part)).collect()
+    }
 }
+
 /// Every run of a study, in order: point by point, and for each the seeds.
 pub fn runs_of(study: &Study) -> Vec<Run> {
     let points = 0..study.points().len();
@@ -92,6 +126,7 @@ impl RunRecord {
             engine,
             outcome,
             failure,
+            part: None,
         }
     }
 }

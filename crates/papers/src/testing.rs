@@ -20,6 +20,7 @@ pub(crate) fn run(case: Option<&str>, values: &[(&str, &str)]) -> RunRecord {
         engine: shorthaul_observe::EngineName::Sim,
         outcome: Some(Outcome::default()),
         failure: None,
+        part: None,
     }
 }
 

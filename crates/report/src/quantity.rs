@@ -51,6 +51,15 @@ impl Unit {
         ScaledUnit { divisor, symbol }
     }
 
+    /// What is less is nothing: the error of a computation, such as the spread of values that are all the same.
+    fn least(self) -> f64 {
+        match self {
+            Unit::Seconds => 1e-12,
+            Unit::BitsPerSecond | Unit::Bytes => 1e-3,
+            Unit::None | Unit::Percent | Unit::Times | Unit::Plain(_) => 0.0,
+        }
+    }
+
     /// The number with three significant digits, prefix and unit: `1.52 Mbit/s`, `0 s`.
     ///
     /// ```
@@ -60,6 +69,7 @@ impl Unit {
     /// assert_eq!(Unit::Times.format(2.0), "2.00 ×");
     /// ```
     pub fn format(self, value: f64) -> String {
+        let value = if value.abs() < self.least() { 0.0 } else { value };
         // Rounding first decides the prefix: 999.9 kbit/s is 1.00 Mbit/s.
         let scaled = self.scaled_for(round_to_three_digits(value));
         let number = three_digits(value / scaled.divisor);
@@ -121,5 +131,9 @@ mod tests {
         assert_eq!(Unit::Percent.format(0.031), "3.10 %");
         assert_eq!(Unit::Bytes.format(100_000.0), "100 kB");
         assert_eq!(Unit::None.format(3.0), "3.00");
+        // The spread of values that are the same, as far as a computer knows.
+        assert_eq!(Unit::Seconds.format(4.32e-14), "0 s");
+        assert_eq!(Unit::BitsPerSecond.format(-1.2e-7), "0 bit/s");
+        assert_eq!(Unit::Seconds.format(4.32e-10), "0.432 ns");
     }
 }

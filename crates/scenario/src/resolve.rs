@@ -11,11 +11,12 @@ use crate::{
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
 use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, PolicyError};
-use shorthaul_types::{Bytes, Seed};
+use shorthaul_types::{Bytes, Seed, format_duration};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The smallest MTU that IPv4 requires every link to carry is 68 bytes (RFC 791); with room for a segment
 /// behind 40 bytes of options there is no point in going below this.
@@ -471,6 +472,10 @@ impl Work<'_> {
             let problem = format!("no links lead from `{}` to `{}`", flow.from.get_ref(), flow.to.get_ref());
             return Err(self.source.error(flow.from.span(), problem));
         };
+        if flow.start >= self.scenario.duration {
+            let problem = self.too_late("this flow", flow.start);
+            return Err(self.source.error(section.span(), problem));
+        }
         let (workload, receiver_asks) = self.workload(section)?;
         let sender_opens = match &flow.opened_by {
             None => !receiver_asks,
@@ -532,6 +537,14 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// What is wrong with something that begins when the run is over.
+    fn too_late(&self, what: &str, start: Duration) -> String {
+        let [start, ends] = [start, self.scenario.duration].map(format_duration);
+        format!(
+            "`start` is {start}, and the run is over at {ends} (`duration`): nothing of {what} would ever be seen"
+        )
+    }
+
     /// The relays that a way from `at` passes, in order.
     fn relays_on(&self, mut at: NodeIndex, way: &[(usize, Direction)]) -> Vec<NodeIndex> {
         let mut relays = Vec::new();
@@ -590,6 +603,9 @@ impl Work<'_> {
         if from == to || self.scenario.way(from, to).is_none() {
             let problem = "competing traffic goes from one node to another that links lead to";
             return Err(self.source.error(section.to.span(), problem));
+        }
+        if section.start >= self.scenario.duration {
+            return Err(self.source.error(section.from.span(), self.too_late("this traffic", section.start)));
         }
         if section.rate.bits_per_sec() == 0 || section.packet.0 < 28 || section.packet.0 > 65_535 {
             let problem = "competing traffic needs a rate above zero and packets of 28 to 65535 bytes";

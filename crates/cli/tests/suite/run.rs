@@ -80,6 +80,11 @@ fn parts_that_are_merged_are_the_whole_and_nothing_is_run_twice() {
     let parts = [scratch.path("two"), scratch.path("one")];
     let merged = shorthaul(&["merge", &parts[0], &parts[1], "--out", &scratch.path("merged")]);
     assert_eq!(merged, (true, whole));
+    let (succeeded, said) = shorthaul(&["merge", &parts[1], "--out", &scratch.path("half")]);
+    assert!(succeeded && said.contains("not the whole: nothing of part 2/2 is among these"), "{said}");
+    // What was merged and is not the whole still is a part.
+    let (succeeded, said) = shorthaul(&["merge", &scratch.path("half"), &parts[0]]);
+    assert!(succeeded && !said.contains("not the whole"), "{said}");
     for name in ["results.csv", "series.csv", "transfers.csv", "runs.jsonl"] {
         let [one, other] = ["whole", "merged"].map(|part| data(&scratch.path(&format!("{part}/{name}"))));
         assert!(one.lines().count() >= 6 && one == other, "{name}");
@@ -138,6 +143,12 @@ fn a_scenario_is_checked_and_explained_without_running() {
     let (succeeded, said) = shorthaul(&["scenario", "check", &good, &bad]);
     assert!(!succeeded && said.contains("good.toml: sound, 6 runs"), "{said}");
     assert!(said.contains("bad.toml, line 9") && said.contains("20 parsecs"), "{said}");
+    // A flow that would begin when the run is over.
+    fs::write(&bad, SCENARIO.replace("bulk = \"200 kB\"", "bulk = \"200 kB\"\nstart = \"60 s\""))
+        .expect("writing");
+    let (succeeded, said) = shorthaul(&["scenario", "check", &bad]);
+    assert!(!succeeded && said.contains("bad.toml, line 10: `[[flows]]`"), "{said}");
+    assert!(said.contains("`start` is 60 s") && said.contains("over at 60 s"), "{said}");
     let (succeeded, said) = shorthaul(&["scenario", "explain", &good]);
     assert!(
         succeeded && said.contains("6 runs: 3 points") && said.contains("200 kB from server to client"),

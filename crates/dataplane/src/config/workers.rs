@@ -31,6 +31,17 @@ pub fn number_of_workers(number: usize) -> Result<usize, String> {
 }
 
 impl Config {
+    /// That there are more workers than processors, which is allowed, and of no use.
+    pub fn idle_workers(&self, processors: usize) -> Option<String> {
+        let workers = self.workers;
+        (workers > processors).then(|| {
+            format!(
+                "{workers} workers have {processors} processor{} among them, and take turns: `workers = {processors}` does as much with less memory",
+                if processors == 1 { "" } else { "s" }
+            )
+        })
+    }
+
     /// What each worker may hold: an equal part.
     pub(crate) fn share(&self) -> Memory {
         let workers = self.workers.max(1);
