@@ -22,10 +22,18 @@ impl FailingWays {
     pub fn on_session(&self, taken: &Route, failed: &[(Route, Refusal)]) {
         let goes = if taken.is_direct() { "direct".to_owned() } else { format!("by {taken}") };
         for (route, refusal) in failed {
-            let (is_new, way) = (self.fails(route), name(route));
-            let left_out = if is_new { self.throttle.passes(Instant::now()) } else { None };
-            if let Some(left_out) = left_out {
-                tracing::warn!(left_out, "{way} failed, sessions go {goes} until it works: {refusal}");
+            if !self.fails(route) {
+                continue;
+            }
+            match self.throttle.passes(Instant::now()) {
+                Some(left_out) => {
+                    let way = name(route);
+                    tracing::warn!(left_out, "{way} failed, sessions go {goes} until it works: {refusal}");
+                }
+                // It is still to be said.
+                None => {
+                    self.works(route);
+                }
             }
         }
         if self.works(taken) {
