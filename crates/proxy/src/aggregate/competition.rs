@@ -4,8 +4,9 @@
 //! the window is one of losses, CUBIC's (RFC 9438), a part of it for each connection, as Copa's competitive mode is one of losses (Arun and
 //! Balakrishnan 2018, §2.2), until it shows that nobody does.
 //!
-//! Losses that last make such a window, too. Then it is smaller for two round trips once in a while. If the rate stays and round trips become
-//! shorter, the queue is our own: the losses were not of somebody else's, or they are gone.
+//! Losses that last make such a window, too. Each answer to a loss makes it smaller, and where nothing is lost for some seconds it is made smaller for
+//! two round trips. If the rate stays and round trips become shorter, twice in a row, the queue is our own: the losses were not of somebody else's, or
+//! they are gone. Once is not enough: a BBR that drains the queue for its own sake (ProbeRTT) looks the same.
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{AckSample, Algorithm, CongestionEvent, Control, ControlParams, Delivery};
@@ -19,11 +20,17 @@ const ROUNDS: u32 = 8;
 /// The window of a look, in percent, and its rounds: in the first what was on its way is still of the larger window.
 const LOOK_PERCENT: u64 = 75;
 const LOOK_ROUNDS: u32 = 2;
+/// The same after an answer to a loss, which takes a round to make the window smaller.
+const ANSWER_ROUNDS: u32 = LOOK_ROUNDS + 1;
+/// So many looks in a row show that the queue is our own.
+const OWN: u32 = 2;
 /// Percent of the rate that has to stay, and of the round trip that may, where the queue is our own.
 const SAME_RATE: u64 = 90;
 const SHORTER: u32 = 87;
 /// So many looks say what part of the link we have.
 const ENOUGH: u32 = 3;
+/// A window that is more than so many thousandths of the former one says nothing of it.
+const MOST_KEPT: u64 = 900;
 /// It takes so many times its window at most, at once.
 const MOST_TAKEN: f64 = 4.0;
 /// With less than this part it takes what it yielded: near a half, chance decides.
@@ -61,11 +68,28 @@ impl Round {
     }
 }
 
+/// A round before a look.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Bytes a second.
+    rate: u64,
+    /// A round trip, on average.
+    rtt: Duration,
+    /// The window.
+    window: u64,
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    Compete { rounds: u32 },
-    Look { rounds: u32, rate: u64, rtt: Duration },
+    /// For so many rounds; the last one is known.
+    Compete { rounds: u32, last: Option<Before> },
+    /// It is seen what a smaller window does: one that was made smaller for it, or one that has just answered a loss.
+    Look { rounds: u32, before: Before, of_answer: bool },
+}
+
+impl Phase {
+    const COMPETE: Phase = Phase::Compete { rounds: 0, last: None };
 }
 
 /// What looks have shown of others.
@@ -74,15 +98,27 @@ struct Looks {
     /// Bytes a second, of all looks: before, and with the smaller window.
     before: u64,
     smaller: u64,
+    /// What of the rate before was kept, had the rate followed the window.
+    kept: u64,
     count: u32,
 }
 
 impl Looks {
+    /// The rate was `before` with the larger window, and is `smaller` with one that is `kept` thousandths of it.
+    fn add(&mut self, before: u64, smaller: u64, kept: u64) {
+        if kept <= MOST_KEPT {
+            self.before += before;
+            self.smaller += smaller;
+            self.kept += before / 1000 * kept;
+            self.count += 1;
+        }
+    }
+
     /// The part of the link that we have, once that is known. Of who has the part s, a window of x times the former one has x / (1 - (1 - x) s) times
     /// the rate, where the others stay as they are.
     fn part(&self) -> Option<f64> {
-        let kept = LOOK_PERCENT as f64 / 100.0;
-        let ratio = self.smaller as f64 / self.before.max(1) as f64;
+        let before = self.before.max(1) as f64;
+        let (kept, ratio) = (self.kept as f64 / before, self.smaller as f64 / before);
         let part = (1.0 - kept / ratio.max(kept / 2.0)) / (1.0 - kept);
         (self.count >= ENOUGH).then_some(part.clamp(0.0, 1.0))
     }
@@ -113,6 +149,11 @@ pub(super) struct Competition {
     losses: u64,
     answered_at: Time,
     limited: bool,
+    /// What of the former window an answer has still to take. It takes as much as is lost to it of each delivery, as in Proportional Rate Reduction
+    /// (RFC 9937): who stops for a third of a round trip leaves the queue to others.
+    to_take: u64,
+    /// So many looks in a row have shown that the queue is our own.
+    own: u32,
     phase: Phase,
     round: Round,
     look_at: Time,
@@ -145,7 +186,9 @@ impl Competition {
             losses: 0,
             answered_at: now,
             limited: false,
-            phase: Phase::Compete { rounds: 0 },
+            to_take: 0,
+            own: 0,
+            phase: Phase::COMPETE,
             round: Round { began: now, ..Round::default() },
             look_at: now + FIRST_LOOK,
             wait: FIRST_LOOK,
@@ -186,11 +229,11 @@ impl Competition {
     pub fn window(&self) -> u64 {
         let window = match self.starting {
             Some((window, _)) => window,
-            None => self.control.window().saturating_mul(self.at_once),
+            None => self.control.window().saturating_mul(self.at_once) + self.to_take,
         };
         match self.phase {
-            Phase::Compete { .. } => window,
-            Phase::Look { .. } => window / 100 * LOOK_PERCENT,
+            Phase::Look { of_answer: false, .. } => window / 100 * LOOK_PERCENT,
+            Phase::Look { .. } | Phase::Compete { .. } => window,
         }
     }
 
@@ -230,8 +273,16 @@ impl Competition {
                 self.at_once = (self.at_once - 1).max(1);
             }
             self.clean = 0;
+            let before = self.window();
+            self.to_take = 0;
             self.control.on_congestion(now, CongestionEvent::Loss, window);
             self.control.on_recovered(now);
+            self.to_take = before.saturating_sub(self.window());
+            // One that is nearly the least does not stay smaller, and shows nothing.
+            let shows = self.of_losses && window > 4 * LEAST * u64::from(self.mss);
+            if let (true, Phase::Compete { last: Some(before), .. }) = (shows, self.phase) {
+                self.phase = Phase::Look { rounds: 0, before, of_answer: true };
+            }
         }
     }
 
@@ -245,13 +296,14 @@ impl Competition {
     pub fn on_delivery(&mut self, delivery: Delivery, in_flight: u64) -> Option<Duration> {
         let Delivery { now, bytes, sent_at, rtt } = delivery;
         self.delivered_at = now;
+        self.to_take = self.to_take.saturating_sub(bytes * (100 - LEFT) / 100);
         if let Some((window, most)) = &mut self.starting {
             *window += bytes;
             if *window >= *most {
                 self.control = control(now, *most / self.connections, self.mss);
                 self.starting = None;
             }
-        } else if let Phase::Compete { .. } = self.phase {
+        } else if !matches!(self.phase, Phase::Look { of_answer: false, .. }) {
             let delivered = bytes / self.connections;
             let in_flight = in_flight / self.connections;
             self.control.on_ack(&AckSample {
@@ -284,36 +336,41 @@ impl Competition {
     fn on_round(&mut self, now: Time, round: &Round) -> Option<Duration> {
         let limited = core::mem::take(&mut self.limited);
         let (Some(mean), Some(least)) = (round.mean(), round.least) else { return None };
+        let window = self.window();
+        let seen = Before { rate: round.rate(now), rtt: mean, window };
         match &mut self.phase {
-            Phase::Compete { rounds } => {
+            Phase::Compete { rounds, last } => {
                 *rounds += 1;
+                *last = Some(seen);
                 self.clean += 1;
+                let looks = self.of_losses && limited && *rounds >= ROUNDS && now >= self.look_at;
                 if self.clean >= ROUNDS && self.at_once < self.connections {
                     (self.at_once, self.clean) = (self.at_once + 1, 0);
                 }
-                if self.of_losses && limited && *rounds >= ROUNDS && now >= self.look_at {
-                    self.phase = Phase::Look { rounds: 0, rate: round.rate(now), rtt: mean };
+                if looks {
+                    self.phase = Phase::Look { rounds: 0, before: seen, of_answer: false };
                 }
                 None
             }
-            Phase::Look { rounds, rate, rtt } => {
+            Phase::Look { rounds, before, of_answer } => {
                 *rounds += 1;
-                if *rounds < LOOK_ROUNDS {
+                if *rounds < if *of_answer { ANSWER_ROUNDS } else { LOOK_ROUNDS } {
                     return None;
                 }
-                let same_rate = round.rate(now) >= *rate / 100 * SAME_RATE;
-                let shorter = mean <= *rtt * SHORTER / 100;
+                let before = *before;
+                self.phase = Phase::COMPETE;
+                let same_rate = seen.rate >= before.rate / 100 * SAME_RATE;
+                let shorter = mean <= before.rtt * SHORTER / 100;
                 let empty = self.path_is_known && mean <= self.own_rtt * NO_QUEUE / 100;
-                let rate_before = *rate;
-                self.phase = Phase::Compete { rounds: 0 };
                 if same_rate && shorter || empty {
-                    return Some(least);
+                    self.own += 1;
+                    self.look_at = now;
+                    return (self.own >= OWN).then_some(least);
                 }
+                self.own = 0;
                 self.wait = (2 * self.wait).min(LONGEST_LOOK.max(self.wait));
                 self.look_at = now + self.wait;
-                self.looks.before += rate_before;
-                self.looks.smaller += round.rate(now);
-                self.looks.count += 1;
+                self.looks.add(before.rate, seen.rate, window * 1000 / before.window.max(1));
                 self.take();
                 None
             }
@@ -387,6 +444,34 @@ mod tests {
         assert!((20.0..25.0).contains(&left), "{left} s");
     }
 
+    #[test]
+    fn who_drains_the_queue_for_a_moment_is_not_gone() {
+        // As a BBR does that looks for the path's own round trip; ours may look at the same time.
+        let others = |period: f64| move |at: f64| if at % period < 0.2 { 0 } else { 90_000 };
+        for period in [1.0, 1.3, 1.7, 2.3, 3.1] {
+            assert_eq!(alone_after(2_500_000, others(period)), None, "every {period} s");
+        }
+    }
+
+    #[test]
+    fn who_loses_often_sees_by_his_answers_what_a_smaller_window_does() {
+        let (start, rtt) = (Time::from_secs(1), Duration::from_millis(80));
+        let mut window = Competition::after_losses(start, rtt / 2, 80_000, (1, MSS), Duration::from_secs(1));
+        window.path_is_known = false;
+        let mut answers = 0;
+        for round in 1..1000 {
+            let (now, bytes) = (start + round * rtt, window.window());
+            window.on_full();
+            window.on_delivery(Delivery { now, bytes, sent_at: now - rtt, rtt: Some(rtt) }, bytes);
+            if round % 12 == 0 {
+                window.on_lost(now, rtt);
+                answers += u32::from(matches!(window.phase, Phase::Look { of_answer: true, .. }));
+            }
+            assert!(!matches!(window.phase, Phase::Look { of_answer: false, .. }), "round {round}");
+        }
+        assert_eq!(answers, 83, "each of them");
+    }
+
     /// Rounds of a link of 2.5 MB/s, with a queue of 100 kB that somebody else fills up to what we leave, until the window is no more what losses made it:
     /// how many times as large it may grow at once.
     fn taken(may_take: bool, theirs: u64) -> Option<f64> {
@@ -429,9 +514,17 @@ mod tests {
         (0..3).for_each(|_| many.on_lost(start, rtt));
         assert!(many.window() >= 99_000, "three of four");
         many.on_lost(start, rtt);
-        assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
+        assert!(many.window() >= 99_000, "{}: what is on its way is there still", many.window());
+        let half = many.window() / 2;
+        let deliver = |many: &mut Competition| {
+            many.on_delivery(Delivery { now: start, bytes: half, sent_at: start, rtt: Some(rtt) }, 2 * half);
+        };
+        deliver(&mut many);
+        assert!((84_000..=86_000).contains(&many.window()), "{}: half of the round is over", many.window());
+        deliver(&mut many);
+        assert!((69_000..=71_000).contains(&many.window()), "{}", many.window());
         many.set_connections(start, 2);
-        assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
+        assert!((69_000..=71_000).contains(&many.window()), "{}", many.window());
     }
 
     #[test]
@@ -441,19 +534,21 @@ mod tests {
         let mut window = Competition::after_losses(start, rtt, 20_000, (4, MSS), Duration::from_secs(1));
         assert!((13_000..=14_000).contains(&window.window()), "{}: answered at once", window.window());
         let mut now = start;
-        for _ in 0..60 {
-            now += rtt;
-            window.on_lost(now, rtt);
-        }
-        assert_eq!(window.window(), 2 * u64::from(MSS), "one of them, with its two segments");
-        for _ in 0..100 {
-            let sent_at = now;
+        let mut round = |window: &mut Competition| {
+            let (sent_at, bytes) = (now, window.window());
             now += rtt;
             window.on_full();
-            window.on_delivery(
-                Delivery { now, bytes: window.window(), sent_at, rtt: Some(rtt) },
-                window.window(),
-            );
+            window.on_delivery(Delivery { now, bytes, sent_at, rtt: Some(rtt) }, bytes);
+            now
+        };
+        for _ in 0..60 {
+            let now = round(&mut window);
+            (0..4).for_each(|_| window.on_lost(now, rtt));
+        }
+        // What an answer takes is not rounded up.
+        assert_eq!(window.window() / 1000, 2, "one of them, with its two segments");
+        for _ in 0..100 {
+            round(&mut window);
         }
         assert!(window.window() > 8 * u64::from(MSS), "{}: all of them again", window.window());
     }

@@ -472,9 +472,10 @@ impl Aggregate {
     }
 
     /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
-    /// again, and would keep back what the acknowledgments let out.
+    /// again, and would keep back what the acknowledgments let out. But in a queue that others fill bursts are what is lost.
     pub(super) fn pace(&mut self) {
-        let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
+        let (shortest, smoothed) = (self.rtt.min_rtt(), self.rtt.srtt());
+        let rtt = if self.window.is_contested() { smoothed } else { shortest.or(smoothed) };
         let pace = self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside()));
         let most = self.most.map(|most| BitRate::from_bits_per_sec(self.payload_of(most.bits_per_sec())));
         self.pacer.set_rate(most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));

@@ -164,6 +164,11 @@ impl SharedWindow {
         }
     }
 
+    /// Whether it competes with others for the queue.
+    pub fn is_contested(&self) -> bool {
+        self.competition.is_some()
+    }
+
     /// Whether it is found. Of a fixed one nobody knows whether it is right.
     pub fn is_found(&self) -> bool {
         matches!(&self.clamp, Size::Auto(auto) if !auto.is_starting())
