@@ -1,6 +1,6 @@
 //! `shorthaul connect`: standard input and output, connected to a destination.
 use anyhow::{Context as _, Result};
-use shorthaul_relay::{Endpoint, Session};
+use shorthaul_relay::{Endpoint, GoesOn, Session};
 use std::sync::Arc;
 
 use crate::ending::report;
@@ -18,7 +18,7 @@ pub struct Args {
     target: Endpoint,
     #[command(flatten)]
     route: RouteArgs,
-    /// Say on standard error which way was taken, and how long it took; and the same each time that the session moves to another
+    /// Say on standard error which way was taken, and how long it took; and each time that the session goes on by another, or by the same again, how long it stood
     #[arg(short, long)]
     verbose: bool,
 }
@@ -42,9 +42,15 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let client = match args.verbose {
-        true => opening.client.telling_moves(Arc::new(|target, route, took| {
-            report!("{target} by {route} from now on, after {:.1} ms", took.as_secs_f64() * 1000.0);
-        })),
+        true => opening.client.telling_moves(Arc::new(
+            |GoesOn { target, route, is_same_way, stood }: &GoesOn<'_>| {
+                let how = if *is_same_way { "again" } else { "from now on" };
+                report!(
+                    "{target} by {route} {how}, after it stood for {:.1} ms",
+                    stood.as_secs_f64() * 1000.0
+                );
+            },
+        )),
         false => opening.client,
     };
     let talked = runtime.block_on(client.connect_stdio(&args.target, opened))?;

@@ -192,9 +192,11 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let target = resolve(text)?;
     let facts = Facts { loss: args.loss, rate: args.rate, window: args.window, model: args.model.clone() };
+    let directories = args.directories.open()?;
+    let asked = directories.len();
     let finder = Finder::new(FinderConfig {
         port: args.port,
-        directories: args.directories.open()?,
+        directories,
         retry: Retry::default(),
         // Nobody waits for a session: a responder has a second, however busy it is.
         unknown: Handshake::IfSilent,
@@ -234,6 +236,13 @@ pub fn run(args: &Args) -> Result<()> {
         bail!(
             "none of the {listed} relays that are listed answered: do they run, is the key theirs, and may UDP port {} pass?",
             args.port
+        );
+    }
+    if view.relays.is_empty() && (1..asked).contains(&useless.len()) {
+        let names: Vec<&str> = useless.iter().map(|error| error.directory.as_str()).collect();
+        bail!(
+            "none of the directories that could be asked has a relay, {} could not be asked, and on the way none answered",
+            names.join(", ")
         );
     }
     if view.relays.is_empty() && !useless.is_empty() {

@@ -4,6 +4,9 @@ use shorthaul_observe::{Shard, results};
 use shorthaul_report::{Manifest, Terminal};
 use std::path::PathBuf;
 
+/// Missing parts that are named, at most.
+const NAMED: usize = 20;
+
 /// Put together the results that several `shorthaul run --shard` have written
 #[derive(clap::Args)]
 pub struct Args {
@@ -36,7 +39,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     records.sort_by_key(|record| (record.point, record.engine, record.seed));
     let before = records.len();
     records.dedup_by_key(|record| (record.point, record.engine, record.seed));
-    let missing: Vec<String> = Shard::missing(&records).iter().map(Shard::to_string).collect();
+    let mut missing: Vec<String> =
+        Shard::missing(&records).take(NAMED + 1).map(|part| part.to_string()).collect();
+    if missing.len() > NAMED {
+        missing[NAMED] = "others".into();
+    }
+    // Of those that do not say what part they are, nobody knows which they bring.
+    let is = if records.iter().any(|record| record.part.is_none()) { "may not be" } else { "is not" };
     if missing.is_empty() {
         // Together they are a whole, and none of them a part of anything.
         records.iter_mut().for_each(|record| record.part = None);
@@ -48,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print!("{}", results::table(&records).render(Terminal::stdout()));
     }
     if !missing.is_empty() {
-        eprintln!("this is not the whole: nothing of part {} is among these", missing.join(", "));
+        eprintln!("this {is} the whole: nothing of part {} is among these", missing.join(", "));
     }
     if before > records.len() {
         eprintln!("{} runs were in more than one part", before - records.len());

@@ -60,6 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     // Threads have the privileges of the one that starts them: there is none yet.
     args.confine.apply(true, &args.route.files_read_again())?;
     let _asking = opening.keep_asking()?;
+    opening.ask_directories()?;
     for (address, service) in proxy.addresses().iter().zip(services) {
         match service {
             Service::Proxy => say!("ready: SOCKS and HTTP at {address}"),

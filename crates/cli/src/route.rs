@@ -1,5 +1,6 @@
 //! What the commands that use nodes have in common: by which way, and who we are.
 use crate::ending::asked;
+use std::io::IsTerminal as _;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -169,6 +170,11 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Asks the directories once, beside whatever else goes on, so that those of no use are named before the first session.
+    pub fn ask_directories(&self) -> Result<()> {
+        Ok(self.finder.as_ref().map_or(Ok(()), Finder::ask_directories)?)
+    }
+
     /// Asks for ways again and again, as long as what is returned is kept. It takes a thread.
     pub fn keep_asking(&self) -> Result<Option<Refreshing>> {
         Ok(self.finder.as_ref().map(Refreshing::start).transpose()?)
@@ -191,7 +197,9 @@ impl RouteArgs {
             return Err(asked!("--or-direct needs another way: name nodes with --via").into());
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
-        let identity = self.identity(secret.as_ref())?;
+        // One that connects a single time reads nothing again, and nor does a proxy that runs in a terminal.
+        let is_read_again = known.is_none() && !std::io::stdin().is_terminal();
+        let identity = self.identity(secret.as_ref(), is_read_again)?;
         let is_known = secret.is_some() || self.authority.is_some() || self.credential.is_some();
         let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
         let credentials = match (secret, &self.user, &self.token_file) {
@@ -250,12 +258,12 @@ impl RouteArgs {
         Ok(Opening { client, links, finder: found })
     }
 
-    fn identity(&self, secret: Option<&NetworkSecret>) -> Result<Identity> {
+    fn identity(&self, secret: Option<&NetworkSecret>, is_read_again: bool) -> Result<Identity> {
         Ok(match (&self.credential, secret, &self.authority) {
             (Some(path), ..) => {
                 let identity = Identity::from_credential(path)?;
                 identity.check(Role::Client, path)?;
-                identity.warning().iter().for_each(|warning| tracing::warn!("{warning}"));
+                identity.warning(is_read_again).iter().for_each(|warning| tracing::warn!("{warning}"));
                 identity
             }
             (None, Some(secret), None) => secret.identity(&[])?,
@@ -274,7 +282,7 @@ impl RouteArgs {
         let keys =
             self.secret.as_deref().filter(|_| opening.finder.is_some()).map(Keyring::read).transpose()?;
         if self.authority.is_none() {
-            opening.links.set_identity(&self.identity(secret.as_ref())?)?;
+            opening.links.set_identity(&self.identity(secret.as_ref(), true)?)?;
         }
         secret.iter().for_each(|secret| opening.links.set_signing(secret));
         opening.finder.iter().zip(keys).for_each(|(finder, keys)| finder.set_keys(keys));

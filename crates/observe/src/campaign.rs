@@ -91,12 +91,12 @@ impl Shard {
         runs.into_iter().skip(self.number - 1).step_by(self.of).collect()
     }
 
-    /// The parts of which none of these runs is, in order. A part of which nothing is there may also be one that had nothing to do: more machines than runs.
-    pub fn missing(records: &[RunRecord]) -> Vec<Shard> {
+    /// The parts of which none of these runs is, in order, one by one: a file may speak of any number. A part of which nothing is there may also be one that had nothing to do: more machines than runs.
+    pub fn missing(records: &[RunRecord]) -> impl Iterator<Item = Shard> + use<> {
         let there: BTreeSet<Shard> = records.iter().filter_map(|record| record.part).collect();
         let wholes: BTreeSet<usize> = there.iter().map(|part| part.of).collect();
         let parts = wholes.into_iter().flat_map(|of| (1..=of).map(move |number| Shard { number, of }));
-        parts.filter(|part| !there.contains(part)).collect()
+        parts.filter(move |part| !there.contains(part))
     }
 }
 
@@ -316,6 +316,27 @@ mod tests {
         drop(progress);
         let parts = told.0.into_inner().unwrap();
         assert_eq!(parts, [PARTS / 4, 7 * PARTS / 10 - PARTS / 4, 3 * PARTS / 10]);
+    }
+
+    #[test]
+    fn however_many_parts_there_are_said_to_be_some_are_named() {
+        let text = "duration = \"1 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
+                    flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
+        let study = Study::from_toml("s.toml", text).unwrap();
+        let of = |part: &str| {
+            let part = Some(part.parse::<Shard>().unwrap());
+            let record = RunRecord::of(&study, runs_of(&study)[0], EngineName::Sim, Err("none".into()));
+            RunRecord { part, ..record }
+        };
+        let named = |records: &[RunRecord]| {
+            Shard::missing(records).take(3).map(|part| part.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            named(&[of("2/1000000000000")]),
+            ["1/1000000000000", "3/1000000000000", "4/1000000000000"]
+        );
+        assert_eq!(named(&[of("1/2"), of("2/3")]), ["2/2", "1/3", "3/3"]);
+        assert_eq!(named(&[of("1/2"), of("2/2")]), [""; 0]);
     }
 
     #[test]

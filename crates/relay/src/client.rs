@@ -64,12 +64,25 @@ pub struct Client {
     /// Our ends of direct connections that are open.
     direct: Arc<Mutex<HashSet<SocketAddr>>>,
     failing: Arc<FailingWays>,
-    /// Who is told that a session moved.
+    /// Who is told that a session goes on.
     on_move: Option<OnMove>,
 }
 
-/// Hears that a session to a destination goes on by another way, which it took so long to have.
-pub type OnMove = Arc<dyn Fn(&Endpoint, &Route, Duration) + Send + Sync>;
+/// Hears that a session goes on after its way broke, or was left for a better one.
+pub type OnMove = Arc<dyn Fn(&GoesOn<'_>) + Send + Sync>;
+
+/// A session that stood goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct GoesOn<'a> {
+    /// Where to.
+    pub target: &'a Endpoint,
+    /// By which way.
+    pub route: &'a Route,
+    /// Whether that is the one by which it went before.
+    pub is_same_way: bool,
+    /// How long it stood.
+    pub stood: Duration,
+}
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

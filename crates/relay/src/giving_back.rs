@@ -1,38 +1,36 @@
 //! The memory of sessions that are over, which the C library would keep for later ones: a client that reads nothing can have
 //! megabytes, and a thousand of them what a host has.
 
-/// Below this many sessions it is not looked whether half of them are over.
-const FEW: u64 = 8;
-/// After so many looks without a session, it is given back whatever there was.
-const IDLE_LOOKS: u32 = 5;
+use std::time::{Duration, Instant};
 
-/// Says when giving memory back is worth the millisecond that it takes: when half of the sessions are over, or all for a while.
+/// It is given back no more often.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Says when giving memory back is worth the milliseconds that it takes: when half of the sessions are over.
 #[derive(Debug, Default)]
 pub struct GivingBack {
-    /// Sessions that there were since the last time.
+    /// Sessions that there were at the same time since the last time.
     most: u64,
-    /// Looks since the last of them.
-    idle: u32,
+    /// When that was.
+    last: Option<Instant>,
 }
 
 impl GivingBack {
-    /// There are so many sessions now.
+    /// There are so many sessions now. Nobody who serves them waits for the memory.
     pub fn look(&mut self, sessions: u64) {
-        if self.is_worth_it(sessions) {
-            shorthaul_os::limits::give_back_memory();
+        if self.is_worth_it(sessions, Instant::now()) {
+            tokio::task::spawn_blocking(shorthaul_os::limits::give_back_memory);
         }
     }
 
-    fn is_worth_it(&mut self, sessions: u64) -> bool {
+    fn is_worth_it(&mut self, sessions: u64, now: Instant) -> bool {
         self.most = self.most.max(sessions);
-        self.idle = if sessions == 0 { self.idle.saturating_add(1) } else { 0 };
-        let are_half_over = self.most > FEW && sessions <= self.most / 2;
-        let are_all_over = self.most > 0 && self.idle >= IDLE_LOOKS;
-        if are_half_over || are_all_over {
-            self.most = sessions;
-            return true;
+        let are_half_over = self.most > 0 && sessions <= self.most / 2;
+        let is_due = self.last.is_none_or(|last| now.saturating_duration_since(last) >= EVERY);
+        if are_half_over && is_due {
+            (self.most, self.last) = (sessions, Some(now));
         }
-        false
+        are_half_over && is_due
     }
 }
 
@@ -40,14 +38,25 @@ impl GivingBack {
 mod tests {
     use super::*;
 
+    /// The looks at which memory is given back, of one each second.
+    fn given(looks: &[u64]) -> Vec<usize> {
+        let (mut giving, began) = (GivingBack::default(), Instant::now());
+        let at = |second: usize| began + Duration::from_secs(second as u64);
+        (0..looks.len()).filter(|&second| giving.is_worth_it(looks[second], at(second))).collect()
+    }
+
     #[test]
-    fn memory_is_given_back_when_half_of_the_sessions_are_over_and_when_all_are() {
-        let mut giving = GivingBack::default();
-        let looks = [200, 150, 100, 60, 50, 12, 6, 4, 0, 0, 0, 0, 0, 0];
-        let given: Vec<u64> = looks.into_iter().filter(|sessions| giving.is_worth_it(*sessions)).collect();
-        assert_eq!(given, [100, 50, 12, 6, 0], "the last of a few are waited for until they stay away");
-        // One session after the other is no reason.
-        assert!(![1, 0, 1, 0, 1, 0, 0, 1].into_iter().any(|sessions| giving.is_worth_it(sessions)));
-        assert_eq!((0..5).filter(|_| giving.is_worth_it(0)).count(), 1);
+    fn memory_is_given_back_when_half_of_the_sessions_are_over_and_not_too_often() {
+        assert_eq!(given(&[200, 150, 100, 60, 50, 12, 6, 4, 0, 0, 0, 0, 0, 0, 0, 0]), [2, 7, 12]);
+        // One session after the other: now and then.
+        let by_turns: Vec<u64> = (0..60).map(|second| second % 2).collect();
+        assert!(given(&by_turns).len() <= 12);
+        assert_eq!(given(&[0; 20]), [0; 0], "nothing was there");
+    }
+
+    #[test]
+    fn one_that_stays_does_not_keep_the_memory_of_the_others() {
+        assert_eq!(given(&[8, 8, 1, 1, 1, 1, 1, 1, 1, 1]), [2]);
+        assert_eq!(given(&[3, 3, 1, 1, 1, 1, 1, 1, 1, 1]), [2]);
     }
 }

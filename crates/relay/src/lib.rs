@@ -41,8 +41,8 @@ mod validity;
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
 pub use client::{
-    Client, ClientOptions, LocalConfig, LocalError, LocalProxy, MoveOptions, OnMove, OpenError, Service,
-    Session,
+    Client, ClientOptions, GoesOn, LocalConfig, LocalError, LocalProxy, MoveOptions, OnMove, OpenError,
+    Service, Session,
 };
 pub use echo::Echo;
 pub use links::{Credentials, LinkError, LinkOptions, Links, NODE_ANSWERS, NameService, Protection};

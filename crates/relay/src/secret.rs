@@ -8,7 +8,7 @@
 //! A secret can be exchanged for another while the network is in use: a file may hold several, one a line. What
 //! a process says is by the first; it believes all of them.
 use crate::authority::Role;
-use crate::private::read_private;
+use crate::private::{read_private, read_private_bytes};
 use crate::sign::from_hex;
 use crate::validity::Validity;
 use data_encoding::HEXLOWER;
@@ -276,8 +276,8 @@ impl Identity {
         let (chain, key) = match own {
             None => (Vec::new(), None),
             Some((chain, key)) => {
-                let text = read_private(key).map_err(|error| wrong(key)(&error))?;
-                let private = PrivateKeyDer::from_pem_slice(text.as_bytes());
+                let bytes = read_private_bytes(key).map_err(|error| wrong(key)(&error))?;
+                let private = PrivateKeyDer::from_pem_slice(&bytes);
                 let private = private.map_err(|error| wrong(key)(&error))?;
                 (certificates(chain)?, Some(private))
             }
@@ -291,10 +291,9 @@ impl Identity {
     /// The file cannot be read, or is no credential.
     pub fn from_credential(path: &Path) -> Result<Identity, SecretError> {
         let wrong = |reason: String| SecretError::Certificate { path: path.to_owned(), reason };
-        let text = read_private(path).map_err(|error| wrong(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-        let all: Result<Vec<CertificateDer<'static>>, _> =
-            CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+        let bytes = read_private_bytes(path).map_err(|error| wrong(error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let all: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
         let all = all.map_err(|error| wrong(error.to_string()))?;
         let (authorities, chain): (Vec<_>, Vec<_>) = all.into_iter().partition(crate::authority::is_root);
         if chain.is_empty() {
@@ -326,9 +325,9 @@ impl Identity {
         fault.map_or(Ok(()), |reason| Err(SecretError::Certificate { path: path.into(), reason }))
     }
 
-    /// That our own certificate ends soon, or has ended.
-    pub fn warning(&self) -> Option<String> {
-        self.validity().and_then(|own| own.warning(OffsetDateTime::now_utc()))
+    /// That our own certificate ends soon, or has ended, and what to do, which depends on whether it is read again at SIGHUP.
+    pub fn warning(&self, is_read_again: bool) -> Option<String> {
+        self.validity().and_then(|own| own.warning(OffsetDateTime::now_utc(), is_read_again))
     }
 
     /// How TLS sessions are accepted: TLS 1.3, with a certificate of the client if it has one. `None`

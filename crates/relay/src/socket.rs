@@ -2,7 +2,7 @@
 use crate::authority::Holder;
 use rustls_pki_types::CertificateDer;
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -222,10 +222,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for End<T> {
 }
 
 /// Whether a socket at `address` leaves IPv4 alone. One at `[::]` has all of IPv4, too (ipv6(7)), so that nothing else can listen at that port
-/// of `0.0.0.0`: where that is one of `all`, each has its own.
+/// of an address of IPv4: where one is among `all`, each has its own.
 pub(crate) fn is_for_ipv6_alone(address: SocketAddr, all: &[SocketAddr]) -> bool {
-    let of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-    address.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && address.port() != 0 && all.contains(&of_ipv4)
+    let is_beside = |other: &SocketAddr| other.is_ipv4() && other.port() == address.port();
+    address.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && address.port() != 0 && all.iter().any(is_beside)
 }
 
 /// What helps where a port cannot be listened to; empty where nothing is known that does.
@@ -235,5 +235,22 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::AddrNotAvailable => "; it is no address of this host: `ip address` shows those",
         io::ErrorKind::PermissionDenied => "; ports below 1024 take root or CAP_NET_BIND_SERVICE",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_ipv6_leaves_any_ipv4_address_of_its_port_alone() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let alone = |all: &[&str]| {
+            let all: Vec<SocketAddr> = all.iter().map(|one| at(one)).collect();
+            is_for_ipv6_alone(at("[::]:7080"), &all)
+        };
+        assert!(alone(&["[::]:7080", "0.0.0.0:7080"]) && alone(&["127.0.0.1:7080", "[::]:7080"]));
+        assert!(!alone(&["[::]:7080", "0.0.0.0:7081", "[::1]:7080"]));
+        assert!(!is_for_ipv6_alone(at("[::1]:7080"), &[at("0.0.0.0:7080")]));
     }
 }

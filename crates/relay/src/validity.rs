@@ -68,8 +68,8 @@ impl Validity {
         Duration::try_from(soon - now).unwrap_or_default()
     }
 
-    /// That it ends, if that is soon.
-    pub fn warning(&self, now: OffsetDateTime) -> Option<String> {
+    /// That it ends, if that is soon. What helps is another thing where it is not read again while the process runs.
+    pub fn warning(&self, now: OffsetDateTime, is_read_again: bool) -> Option<String> {
         if !self.until_soon(now).is_zero() {
             return None;
         }
@@ -77,7 +77,8 @@ impl Validity {
             Some(fault) => fault,
             None => format!("ends on {}", at(self.until)),
         };
-        Some(format!("the certificate of this process {how}: put another one in its place, and send SIGHUP"))
+        let then = if is_read_again { "send SIGHUP" } else { "start the process again" };
+        Some(format!("the certificate of this process {how}: put another one in its place, and {then}"))
     }
 }
 
@@ -112,8 +113,15 @@ mod tests {
         assert!(expired.contains("expired on 2024-02-22 22:13 UTC"), "{expired}");
         let early = said(&node, Role::Node, day(-1));
         assert!(early.contains("is good from 2023-11-14 22:13 UTC on"), "{early}");
-        assert_eq!((node.warning(day(79)), node.until_soon(day(79))), (None, Duration::from_secs(86_400)));
-        assert!(node.warning(day(81)).is_some_and(|said| said.contains("ends on 2024-02-22")));
-        assert!(node.warning(day(101)).is_some_and(|said| said.contains("expired on 2024-02-22")));
+        assert_eq!(
+            (node.warning(day(79), true), node.until_soon(day(79))),
+            (None, Duration::from_secs(86_400))
+        );
+        let warned = |at, is_read_again| node.warning(at, is_read_again).unwrap_or_default();
+        let soon = warned(day(81), true);
+        assert!(soon.contains("ends on 2024-02-22") && soon.contains("SIGHUP"), "{soon}");
+        let late = warned(day(101), false);
+        assert!(late.contains("expired on 2024-02-22") && late.contains("start the process again"), "{late}");
+        assert!(!late.contains("SIGHUP"), "nobody reads it again: {late}");
     }
 }

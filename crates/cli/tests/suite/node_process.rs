@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -61,6 +61,16 @@ fn signal(name: &str, process: u32) {
     assert!(sent.success());
 }
 
+/// A process that ends with its test, however that ends.
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_service_whose_output_cannot_be_written_goes_on() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -74,16 +84,19 @@ fn a_service_whose_output_cannot_be_written_goes_on() {
         let mut service = Command::new(SHORTHAUL);
         service.args(command).args([asked, &free.to_string()]).stdin(Stdio::null());
         service.stderr(full.try_clone().unwrap());
-        let mut service = service.stdout(full).spawn().unwrap();
+        let mut service = Service(service.stdout(full).spawn().unwrap());
         let since = Instant::now();
         while TcpStream::connect(free).is_err() {
-            assert!(since.elapsed() < TIMEOUT && service.try_wait().unwrap().is_none(), "{command:?} ended");
+            assert!(
+                since.elapsed() < TIMEOUT && service.0.try_wait().unwrap().is_none(),
+                "{command:?} ended"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         let (_near, answer) = ask(free, &target.to_string());
         assert!(answer.starts_with("HTTP/1.1 200"), "{command:?}: {answer}");
-        signal("TERM", service.id());
-        service.wait().unwrap();
+        signal("TERM", service.0.id());
+        service.0.wait().unwrap();
     }
 }
 

@@ -91,6 +91,21 @@ fn a_relay_that_fails_is_named_once_until_it_works_again() {
 }
 
 #[test]
+fn a_destination_that_nobody_may_go_to_is_no_fault_of_the_way() {
+    let (network, target) = (Network::start("forbidden", 0, &[]), echo());
+    let log = network.folder().join("log");
+    let mut node = Command::new(SHORTHAUL);
+    node.args(["node", "--listen", "127.0.0.1:0", "--allow-destination", "10.0.0.0/8", "--secret"]);
+    let node = Running::start(node.arg(&network.secret), 1);
+    let forward = format!("127.0.0.1:0={target}");
+    let mut proxy = Command::new(SHORTHAUL);
+    proxy.args(["proxy", "--via", &node.addresses[0].to_string(), "--or-direct", "--forward", &forward]);
+    let proxy = logging(proxy.arg("--secret").arg(&network.secret), &log, 1);
+    (0..3).for_each(|_| say(&TcpStream::connect(proxy.addresses[0]).unwrap(), b"word"));
+    assert_eq!(lines(&log, &["failed"]), [""; 0]);
+}
+
+#[test]
 fn a_node_without_descriptors_says_so_and_goes_on_when_it_has_some() {
     let (prlimit, network) = (program("prlimit"), Network::start("descriptors", 0, &[]));
     let (log, target) = (network.folder().join("log"), echo());
@@ -151,13 +166,16 @@ fn a_fixed_relay_says_why_it_leads_nowhere() {
     let mut node = Command::new(SHORTHAUL);
     node.args(["node", "--relay", &format!("127.0.0.1:0={target}")]);
     let node = logging(&mut node, &log, 1);
+    let began = Instant::now();
     for _ in 0..100 {
         let mut socket = TcpStream::connect(node.addresses[0]).unwrap();
         assert!(socket.read(&mut [0]).is_err(), "it is reset, as the target would do");
     }
     let said =
         lines(&log, &["refused", &format!("\"{target}\""), "connection_refused", "refuses connections"]);
-    assert!((1..50).contains(&said.len()), "{said:?}");
+    // Ten in ten seconds, however long it takes.
+    let most = 10 * (2 + began.elapsed().as_secs() as usize / 10);
+    assert!((1..=most).contains(&said.len()), "{said:?}");
 }
 
 #[test]
@@ -233,6 +251,8 @@ fn a_secret_that_everybody_can_read_is_named_with_the_remedy() {
     let network = Network::start("mode", 0, &[]);
     let log = network.folder().join("log");
     let secret = network.secret.display().to_string();
+    let folder = |mode: u32| fs::set_permissions(network.folder(), Permissions::from_mode(mode)).unwrap();
+    folder(0o755);
     let said = |mode: u32| {
         fs::set_permissions(&network.secret, Permissions::from_mode(mode)).unwrap();
         // The probes' keys are of the same file.
@@ -242,7 +262,12 @@ fn a_secret_that_everybody_can_read_is_named_with_the_remedy() {
     };
     assert_eq!(said(0o600), [""; 0]);
     let open = said(0o644);
-    assert!(open.len() == 1 && open[0].contains("(mode 644)"), "{open:?}");
+    assert!(
+        open.len() == 1 && open[0].contains("its mode (644) lets every user of this host have it"),
+        "{open:?}"
+    );
+    folder(0o700);
+    assert_eq!(said(0o644), [""; 0], "nobody else comes to it");
 }
 
 #[test]
@@ -302,7 +327,37 @@ fn who_asks_for_words_hears_that_a_session_goes_on_by_another_way() {
     assert!(client.wait().unwrap().success());
 }
 
+#[test]
+fn who_asks_for_words_hears_how_long_a_session_stood_that_goes_on_by_the_same_way() {
+    let mut network = Network::start("stood", 2, &[]);
+    let by: Vec<SocketAddr> = network.nodes.iter().map(|node| node.addresses[0]).collect();
+    let log = network.folder().join("log");
+    let mut client = Command::new(SHORTHAUL);
+    client.args(["connect", &echo().to_string(), "--via", &format!("{},{}", by[0], by[1]), "-v", "--secret"]);
+    client.arg(&network.secret).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = client.stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let (mut there, mut back) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+    let mut say = |word: &[u8; 5]| {
+        there.write_all(word).unwrap();
+        let mut heard = [0; 5];
+        back.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, word);
+    };
+    say(b"first");
+    drop(network.nodes.remove(0));
+    thread::sleep(Duration::from_millis(600));
+    let _again = Running::start(&mut node_at(&network, by[0]), 1);
+    say(b"later");
+    let said = lines(&log, &[&format!("by {}, {} again, after it stood for ", by[0], by[1])]);
+    let stood = said.first().and_then(|line| line.rsplit(' ').nth(1)?.parse::<f64>().ok());
+    assert!(said.len() == 1 && stood.is_some_and(|stood| stood > 300.0), "{said:?}");
+    assert!(lines(&log, &["from now on"]).is_empty());
+    drop(there);
+    assert!(client.wait().unwrap().success());
+}
+
 /// Endless data for whoever connects.
+#[cfg(target_env = "gnu")]
 fn source() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -314,6 +369,8 @@ fn source() -> SocketAddr {
     address
 }
 
+// Elsewhere it stays with the C library.
+#[cfg(target_env = "gnu")]
 #[test]
 fn a_proxy_gives_back_what_clients_had_that_read_nothing() {
     const DOWNLOADS: usize = 40;
@@ -369,6 +426,12 @@ fn directories_and_relays_that_cannot_be_asked_are_told() {
     let (status, said) = discover(&network, port, &[&missing]);
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("none.toml") && said.contains("nobody could be asked"), "{said}");
+    let empty = network.folder().join("empty.toml");
+    fs::write(&empty, "").unwrap();
+    let (status, said) = discover(&network, port, &[&empty, &missing]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("none of the directories that could be asked has a relay"), "{said}");
+    assert!(!said.contains("nobody could be asked"), "{said}");
     // One of two relays answers.
     let relay = responder(&network, &["--relay", "127.0.0.2:7001", "--name", "there"]);
     let silent = nobody();
@@ -385,6 +448,21 @@ fn directories_and_relays_that_cannot_be_asked_are_told() {
     let log = network.folder().join("log");
     let mut proxy = Command::new(SHORTHAUL);
     proxy.args(["proxy", "--listen", "127.0.0.1:0", "--discover", "--no-history", "--relays"]).arg(&missing);
-    let _proxy = logging(proxy.arg("--secret").arg(&network.secret), &log, 1);
-    until("it is told", || lines(&log, &["none.toml", "of no use"]).len() == 1);
+    let proxy = logging(proxy.arg("--secret").arg(&network.secret), &log, 1);
+    let told = || lines(&log, &["none.toml", "of no use"]).len();
+    until("it is told", || told() > 0);
+    let target = echo();
+    for _ in 0..3 {
+        let mut socket = TcpStream::connect(proxy.addresses[0]).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        say(&socket, b"word");
+    }
+    assert_eq!(told(), 1, "once");
 }

@@ -60,6 +60,11 @@ fn data(path: &str) -> String {
     text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
 }
 
+/// Runs as they were written before each said of which part it is.
+fn data_without_parts(path: &str) -> String {
+    fs::read_to_string(path).expect("runs").replace(",\"part\":\"2/2\"", "")
+}
+
 #[test]
 fn parts_that_are_merged_are_the_whole_and_nothing_is_run_twice() {
     let scratch = Scratch::new("parts");
@@ -82,6 +87,11 @@ fn parts_that_are_merged_are_the_whole_and_nothing_is_run_twice() {
     assert_eq!(merged, (true, whole));
     let (succeeded, said) = shorthaul(&["merge", &parts[1], "--out", &scratch.path("half")]);
     assert!(succeeded && said.contains("not the whole: nothing of part 2/2 is among these"), "{said}");
+    // Of those that say nothing of parts, nobody knows.
+    let unsaid = data_without_parts(&scratch.path("two/runs.jsonl"));
+    fs::write(scratch.path("unsaid.jsonl"), unsaid).expect("writing runs");
+    let (succeeded, said) = shorthaul(&["merge", &parts[1], &scratch.path("unsaid.jsonl")]);
+    assert!(succeeded && said.contains("may not be the whole: nothing of part 2/2"), "{said}");
     // What was merged and is not the whole still is a part.
     let (succeeded, said) = shorthaul(&["merge", &scratch.path("half"), &parts[0]]);
     assert!(succeeded && !said.contains("not the whole"), "{said}");

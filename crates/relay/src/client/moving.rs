@@ -1,7 +1,7 @@
 //! Sessions that survive the nodes on their way, at the client: when a way breaks, or a better one is known, another is taken to
 //! the same last node, and what that has not received is sent again.
 use super::tally::Tally;
-use super::{Client, is_final};
+use super::{Client, GoesOn, is_final};
 use crate::answer::{Answer, Failure, Refusal};
 use crate::pump::Broken;
 use crate::request::{Method, Request, Resume, SessionId, SetUp};
@@ -184,7 +184,13 @@ impl Moving {
     }
 
     /// Finds another way: the best that is known, or the old one.
-    async fn move_on(&mut self, best: Option<Route>, within: Duration) -> Result<Way, Refusal> {
+    /// The session stands since `since`.
+    async fn move_on(
+        &mut self,
+        best: Option<Route>,
+        within: Duration,
+        since: Instant,
+    ) -> Result<Way, Refusal> {
         let until = Instant::now() + within;
         let mut waits = Waits::new();
         let mut first = best;
@@ -199,13 +205,13 @@ impl Moving {
                 if route.hops.last() != self.route.hops.last() || tried.contains(&route.hops) {
                     continue;
                 }
-                let began = Instant::now();
+                let is_same_way = route.hops == self.route.hops;
                 match self.attach(&route).await {
                     Ok((way, _)) => {
-                        let took = began.elapsed();
-                        tracing::info!(target = %self.target, %route, ?took, "a session moved");
+                        let stood = since.elapsed();
+                        tracing::info!(target = %self.target, %route, is_same_way, ?stood, "a session goes on");
                         if let Some(told) = &self.client.on_move {
-                            told(&self.target, &route, took);
+                            told(&GoesOn { target: &self.target, route: &route, is_same_way, stood });
                         }
                         return Ok(way);
                     }
@@ -231,6 +237,7 @@ impl Moving {
         best: Option<Route>,
         within: Duration,
     ) -> Result<Way, Refusal> {
+        let since = Instant::now();
         if let Some((waits, until)) = vain
             && !waits.next(*until).await
         {
@@ -238,7 +245,7 @@ impl Moving {
             let words = "every way breaks as soon as it is there";
             return Err(Refusal::at(name, Failure::ConnectionTerminated, words));
         }
-        self.move_on(best, within).await
+        self.move_on(best, within, since).await
     }
 
     /// Waits for a way that is better than the one that is used.
@@ -301,10 +308,12 @@ impl Moving {
                 Some(Carried::Finished(true)) => return Ok(()),
                 Some(Carried::Finished(false)) if is_last => return Ok(()),
                 // All is done; the node may not know, and would wait for us.
-                Some(Carried::Finished(false)) => match self.move_on(None, self.options.quiet).await {
-                    Ok(way) => ((leg, first), is_last) = (way, true),
-                    Err(_) => return Ok(()),
-                },
+                Some(Carried::Finished(false)) => {
+                    match self.move_on(None, self.options.quiet, Instant::now()).await {
+                        Ok(way) => ((leg, first), is_last) = (way, true),
+                        Err(_) => return Ok(()),
+                    }
+                }
                 Some(Carried::WayBroke(_)) if is_last => return Ok(()),
                 Some(Carried::Broken(broken)) => return Err(broken),
                 Some(Carried::BrokenThere) => {
@@ -340,7 +349,9 @@ impl Moving {
     async fn tell_broken<A: Application>(&mut self, app: &mut A, error: io::Error) -> Broken {
         let patience = Patience { quiet: self.options.quiet };
         let words = error.to_string();
-        if let Ok(Ok((mut leg, first))) = timeout(LAST_WORDS, self.move_on(None, LAST_WORDS)).await {
+        if let Ok(Ok((mut leg, first))) =
+            timeout(LAST_WORDS, self.move_on(None, LAST_WORDS, Instant::now())).await
+        {
             let ends = (Role::Client, &mut self.ends);
             Box::pin(carry(ends, (app, ready(error)), (&mut leg, first), patience, &Unwatched)).await;
         }

@@ -116,10 +116,12 @@ impl LocalProxy {
     /// A socket is of no use.
     pub async fn run(self) -> io::Result<()> {
         let (client, allow) = (Arc::new(self.client), Arc::new(self.allow));
-        tokio::spawn(Arc::clone(&client.options.links).maintain());
+        // What goes on beside, and ends with this.
+        let mut beside = tokio::task::JoinSet::new();
+        beside.spawn(Arc::clone(&client.options.links).maintain());
         let mut accepting = tokio::task::JoinSet::new();
         let (shortage, sessions) = (Arc::new(Shortage::default()), Arc::<AtomicU64>::default());
-        tokio::spawn(give_back(Arc::clone(&sessions)));
+        beside.spawn(give_back(Arc::clone(&sessions)));
         for (listener, service) in self.listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let (client, allow, shortage) = (Arc::clone(&client), Arc::clone(&allow), Arc::clone(&shortage));

@@ -211,6 +211,21 @@ impl Finder {
         listed
     }
 
+    /// Asks the directories on a thread of its own, for which nobody waits, unless somebody has: whoever has named one of a service that runs for long hears at
+    /// once that it is of no use.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn ask_directories(self: &Arc<Self>) -> io::Result<()> {
+        let finder = Arc::clone(self);
+        let ask = move || {
+            if finder.state().listed.is_none() {
+                finder.listed_and_logged();
+            }
+        };
+        thread::Builder::new().name("directories".into()).spawn(ask).map(drop)
+    }
+
     /// Those of the listed responders that are asked about a target in one round.
     fn to_ask(&self, target: SocketAddr) -> Vec<SocketAddr> {
         let listed = self.listed_and_logged();
@@ -515,8 +530,6 @@ impl Refreshing {
         let stop = Arc::new(AtomicBool::new(false));
         let (theirs, stopped) = (Arc::clone(finder), Arc::clone(&stop));
         let thread = thread::Builder::new().name("refreshing".into()).spawn(move || {
-            // Whoever has named a directory hears at once that it is of no use.
-            theirs.listed_and_logged();
             while !stopped.load(Ordering::Acquire) {
                 theirs.refresh();
             }

@@ -197,6 +197,8 @@ struct Asked {
     attempt: u64,
     /// Where it accepts sessions, once it has answered.
     session: Option<SocketAddr>,
+    /// Whether it has answered in this round, be it an attempt before.
+    answered: bool,
 }
 
 impl Prober {
@@ -209,6 +211,7 @@ impl Prober {
             settled: false,
             attempt: 0,
             session: None,
+            answered: false,
         });
         let mut prober = Prober {
             asked: asked.collect(),
@@ -251,7 +254,7 @@ impl Prober {
             Some(_) => Some(By::Responder),
             None => self.distance().map(|_| By::Handshake),
         };
-        let silent = self.asked.iter().filter(|asked| asked.session.is_none());
+        let silent = self.asked.iter().filter(|asked| !asked.answered);
         let silent = silent.map(|asked| asked.address).collect();
         Findings { rtt: self.distance(), by, relays, silent, cookie: self.cookie, tries: self.tries }
     }
@@ -446,7 +449,7 @@ impl Prober {
         let wants_way = self.question.target.is_some() && offer.onward == Onward::Unknown;
         let whole = self.distance();
         let asked = &mut self.asked[index];
-        asked.session = Some(offer.session);
+        (asked.session, asked.answered) = (Some(offer.session), true);
         if wants_way && asked.tries < ONWARD_TRIES {
             asked.again_at = Some(now + while_it_measures(whole.unwrap_or(rtt)));
         } else {

@@ -253,6 +253,30 @@ fn millis(findings: &Findings) -> Vec<u128> {
 }
 
 #[test]
+fn a_relay_that_answered_an_attempt_before_is_not_silent() {
+    let mut world = World::new();
+    world.place(1, 5, false);
+    let relays = vec![responder_of(1), responder_of(2)];
+    let question = Question { relays, target: Some(target()), ..known() };
+    let mut prober = Prober::new(Time::ZERO, keys(), question, Retry::default(), Seed(1));
+    let mut now = Time::ZERO;
+    while let Some((to, datagram)) = prober.poll_transmit(now) {
+        world.send(now, to, datagram.as_slice());
+    }
+    while let Some((at, event)) = world.events.pop_first() {
+        now = at.0;
+        world.happen(now, event, &mut prober);
+    }
+    assert_eq!(prober.so_far().len(), 1);
+    // The destination does not answer: everybody is asked anew, and it knows nothing of the way on yet.
+    while prober.findings_so_far().tries == 1 {
+        now = prober.poll_timeout().unwrap();
+        prober.handle_timeout(now);
+    }
+    assert_eq!(prober.findings_so_far().silent, [responder_of(2)]);
+}
+
+#[test]
 fn nodes_on_the_way_are_found_with_their_distances_in_one_round_trip() {
     let (findings, took) = World::path(&[5, 20, 35], 40).round(known());
     assert_eq!(sessions(&findings), [session(1), session(2), session(3)]);

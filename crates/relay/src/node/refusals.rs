@@ -32,17 +32,17 @@ impl<'a> Asker<'a> {
 pub(super) struct Refusals(Mutex<BTreeMap<&'static str, Throttle>>);
 
 /// What the node itself refuses, and not somebody behind it.
-fn is_ours(failure: Failure) -> bool {
-    matches!(
-        failure,
+fn is_ours(refusal: &Refusal, name: &str) -> bool {
+    match refusal.failure {
+        // Such as a node without descriptors, be it this one.
+        Failure::Internal => refusal.hop.node == name,
         Failure::RequestDenied
-            | Failure::RequestError
-            | Failure::ConnectionLimit
-            | Failure::DestinationProhibited
-            | Failure::LoopDetected
-            // Such as a node without descriptors.
-            | Failure::Internal
-    )
+        | Failure::RequestError
+        | Failure::ConnectionLimit
+        | Failure::DestinationProhibited
+        | Failure::LoopDetected => true,
+        _ => false,
+    }
 }
 
 impl Refusals {
@@ -60,7 +60,7 @@ impl Refusals {
 impl Shared {
     /// Says what is refused, unless that was said often.
     pub(super) fn log_refusal(&self, asker: Asker<'_>, refusal: &Refusal) {
-        if is_ours(refusal.failure) {
+        if is_ours(refusal, &self.name) {
             let details = refusal.hop.details.as_deref().unwrap_or_default();
             self.log_refused(asker, refusal.failure.name(), details);
         }
@@ -102,6 +102,13 @@ impl Shared {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn what_is_wrong_at_the_next_node_is_not_ours() {
+        let of = |node: &str, failure| is_ours(&Refusal::at(node, failure, ""), "here");
+        assert!(of("here", Failure::Internal) && !of("next", Failure::Internal));
+        assert!(of("here", Failure::DestinationProhibited) && !of("here", Failure::ConnectionRefused));
+    }
 
     #[test]
     fn each_kind_has_lines_of_its_own_and_what_is_left_out_is_counted() {

@@ -46,7 +46,9 @@ impl Shared {
             let own = self.tls().and_then(|tls| tls.own);
             let mut wait = AGAIN;
             if let Some(own) = own {
-                own.warning(now).iter().for_each(|warning| tracing::warn!("{warning}"));
+                // Those of `--certificate` are read once.
+                let is_read_again = self.config.credential.is_some();
+                own.warning(now, is_read_again).iter().for_each(|warning| tracing::warn!("{warning}"));
                 wait = Some(own.until_soon(now)).filter(|soon| !soon.is_zero()).unwrap_or(AGAIN);
             }
             tokio::select! {

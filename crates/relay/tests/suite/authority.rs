@@ -429,3 +429,25 @@ fn credentials_are_rotated_under_load_and_no_session_is_lost_or_refused() {
     let snapshot = place.nodes[0].snapshot();
     assert_eq!((snapshot.sessions_revoked, snapshot.sessions_lost), (0, 0), "{snapshot:?}");
 }
+
+#[test]
+fn a_credential_has_remarks_in_all_kinds_of_letters() {
+    let folder = std::env::temp_dir().join(format!("shorthaul-remarks-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let authority = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "authority");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root = params.self_signed(&authority).unwrap().pem();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let own = rcgen::CertificateParams::new(vec!["a.example".into()]).unwrap();
+    let own = own.signed_by(&key, &rcgen::Issuer::new(params, authority)).unwrap().pem();
+    // In Latin-1, as `openssl pkcs12` writes them.
+    let remark = b"Bag Attributes\n    friendlyName: M\xfcnchen\n".to_vec();
+    let (path, chain) = (folder.join("key.pem"), folder.join("chain.pem"));
+    std::fs::write(&path, [remark, (key.serialize_pem() + &own + &root).into_bytes()].concat()).unwrap();
+    std::fs::write(&chain, own).unwrap();
+    Identity::from_credential(&path).unwrap();
+    Identity::from_files(Some((&chain, &path)), None).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}

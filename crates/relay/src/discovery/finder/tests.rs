@@ -94,6 +94,39 @@ fn a_directory_of_no_use_is_told_once_until_it_is_of_use_again() {
     assert_eq!([false, false, true, false, false].map(told), [1, 0, 0, 1, 0]);
 }
 
+/// Says nothing until it is told to.
+struct Silent(Arc<Barrier>);
+
+impl Directory for Silent {
+    fn name(&self) -> String {
+        "silent".into()
+    }
+
+    fn relays(&self) -> Result<Vec<Listed>, DirectoryError> {
+        self.0.wait();
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_directory_that_says_nothing() {
+    let answers = Arc::new(Barrier::new(2));
+    let directories: Vec<Box<dyn Directory>> = vec![Box::new(Silent(Arc::clone(&answers)))];
+    let finder = Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(keys()) }).unwrap());
+    let (ended, end) = std::sync::mpsc::channel();
+    let theirs = Arc::clone(&finder);
+    thread::spawn(move || {
+        let refreshing = Refreshing::start(&theirs).unwrap();
+        theirs.ask_directories().unwrap();
+        // As long as a short session.
+        thread::sleep(Duration::from_millis(50));
+        drop(refreshing);
+        ended.send(())
+    });
+    assert!(end.recv_timeout(LONG).is_ok(), "it waits for the directory");
+    answers.wait();
+}
+
 #[test]
 fn however_many_go_to_a_cold_destination_it_is_looked_at_once() {
     let (responder, relay) = (silent(), silent());
