@@ -37,7 +37,7 @@ impl Drop for Scratch {
 }
 
 /// What a node answers to a request for a session to `target`.
-fn ask(node: SocketAddr, target: &str) -> (TcpStream, String) {
+pub fn ask(node: SocketAddr, target: &str) -> (TcpStream, String) {
     let mut socket = TcpStream::connect(node).unwrap();
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();

@@ -1,5 +1,6 @@
 //! What nodes and their clients say when something is wrong with the network or with how they are run: each time a person, or the log of
 //! a service, hears of it.
+use crate::node_process::ask;
 use crate::program::program;
 use crate::relays::{Network, Running, SHORTHAUL};
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -302,6 +303,34 @@ fn all_addresses_of_ipv4_and_of_ipv6_can_be_listened_at_together() {
     }
 }
 
+/// A `connect` whose standard input and output are a session with an echo.
+struct Talking {
+    client: Child,
+    there: ChildStdin,
+    back: ChildStdout,
+}
+
+impl Talking {
+    fn start(command: &mut Command, log: &Path) -> Talking {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(log).unwrap());
+        let mut client = command.spawn().unwrap();
+        let (there, back) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+        Talking { client, there, back }
+    }
+
+    fn say(&mut self, word: &[u8]) {
+        self.there.write_all(word).unwrap();
+        let mut heard = vec![0; word.len()];
+        self.back.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, word);
+    }
+
+    fn end(mut self) {
+        drop(self.there);
+        assert!(self.client.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn who_asks_for_words_hears_that_a_session_goes_on_by_another_way() {
     let mut network = Network::start("words", 3, &[]);
@@ -310,21 +339,12 @@ fn who_asks_for_words_hears_that_a_session_goes_on_by_another_way() {
     let mut client = Command::new(SHORTHAUL);
     client.args(["connect", &echo().to_string(), "--via", &format!("{},{}", by[0], by[2])]);
     client.args(["--or-via", &format!("{},{}", by[1], by[2]), "-v", "--secret"]).arg(&network.secret);
-    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
-    let mut client = client.spawn().unwrap();
-    let (mut there, mut back) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
-    let mut say = |word: &[u8; 5]| {
-        there.write_all(word).unwrap();
-        let mut heard = [0; 5];
-        back.read_exact(&mut heard).unwrap();
-        assert_eq!(&heard, word);
-    };
-    say(b"first");
+    let mut client = Talking::start(&mut client, &log);
+    client.say(b"first");
     drop(network.nodes.remove(0));
-    say(b"later");
+    client.say(b"later");
     assert_eq!(lines(&log, &[&format!("by {}, {} from now on", by[1], by[2])]).len(), 1);
-    drop(there);
-    assert!(client.wait().unwrap().success());
+    client.end();
 }
 
 #[test]
@@ -334,26 +354,17 @@ fn who_asks_for_words_hears_how_long_a_session_stood_that_goes_on_by_the_same_wa
     let log = network.folder().join("log");
     let mut client = Command::new(SHORTHAUL);
     client.args(["connect", &echo().to_string(), "--via", &format!("{},{}", by[0], by[1]), "-v", "--secret"]);
-    client.arg(&network.secret).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut client = client.stderr(File::create(&log).unwrap()).spawn().unwrap();
-    let (mut there, mut back) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
-    let mut say = |word: &[u8; 5]| {
-        there.write_all(word).unwrap();
-        let mut heard = [0; 5];
-        back.read_exact(&mut heard).unwrap();
-        assert_eq!(&heard, word);
-    };
-    say(b"first");
+    let mut client = Talking::start(client.arg(&network.secret), &log);
+    client.say(b"first");
     drop(network.nodes.remove(0));
     thread::sleep(Duration::from_millis(600));
     let _again = Running::start(&mut node_at(&network, by[0]), 1);
-    say(b"later");
+    client.say(b"later");
     let said = lines(&log, &[&format!("by {}, {} again, after it stood for ", by[0], by[1])]);
     let stood = said.first().and_then(|line| line.rsplit(' ').nth(1)?.parse::<f64>().ok());
     assert!(said.len() == 1 && stood.is_some_and(|stood| stood > 300.0), "{said:?}");
     assert!(lines(&log, &["from now on"]).is_empty());
-    drop(there);
-    assert!(client.wait().unwrap().success());
+    client.end();
 }
 
 /// Endless data for whoever connects.
@@ -453,15 +464,7 @@ fn directories_and_relays_that_cannot_be_asked_are_told() {
     until("it is told", || told() > 0);
     let target = echo();
     for _ in 0..3 {
-        let mut socket = TcpStream::connect(proxy.addresses[0]).unwrap();
-        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-        socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            socket.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
+        let (socket, _) = ask(proxy.addresses[0], &target.to_string());
         say(&socket, b"word");
     }
     assert_eq!(told(), 1, "once");
