@@ -4,9 +4,10 @@
 //! the window is one of losses, CUBIC's (RFC 9438), a part of it for each connection, as Copa's competitive mode is one of losses (Arun and
 //! Balakrishnan 2018, §2.2), until it shows that nobody does.
 //!
-//! Losses that last make such a window, too. Each answer to a loss makes it smaller, and where nothing is lost for some seconds it is made smaller for
-//! two round trips. If the rate stays and round trips become shorter, twice in a row, the queue is our own: the losses were not of somebody else's, or
-//! they are gone. Once is not enough: a BBR that drains the queue for its own sake (ProbeRTT) looks the same.
+//! Losses that last make such a window, too. Then it is smaller for two round trips once in a while. If the rate stays and round trips become
+//! shorter, twice in a row, the queue is our own: the losses were not of somebody else's, or they are gone. Once is not enough: a BBR that drains the
+//! queue for its own sake (ProbeRTT) looks the same. A look takes from our part, so it waits while answers to losses, which make the window smaller
+//! anyway, show that others are there. That nobody is they cannot show alone: others lose when we do, and answer as well.
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{AckSample, Algorithm, CongestionEvent, Control, ControlParams, Delivery};
@@ -22,15 +23,15 @@ const LOOK_PERCENT: u64 = 75;
 const LOOK_ROUNDS: u32 = 2;
 /// The same after an answer to a loss, which takes a round to make the window smaller.
 const ANSWER_ROUNDS: u32 = LOOK_ROUNDS + 1;
-/// So many looks in a row show that the queue is our own.
-const OWN: u32 = 2;
+/// The second look that shows that the queue is our own comes so much later: ProbeRTT takes 200 ms (draft-ietf-ccwg-bbr).
+const APART: Duration = Duration::from_millis(500);
+/// A look waits for this long at most while answers show that others are there.
+const LATEST: Duration = Duration::from_secs(16);
 /// Percent of the rate that has to stay, and of the round trip that may, where the queue is our own.
 const SAME_RATE: u64 = 90;
 const SHORTER: u32 = 87;
 /// So many looks say what part of the link we have.
 const ENOUGH: u32 = 3;
-/// A window that is more than so many thousandths of the former one says nothing of it.
-const MOST_KEPT: u64 = 900;
 /// It takes so many times its window at most, at once.
 const MOST_TAKEN: f64 = 4.0;
 /// With less than this part it takes what it yielded: near a half, chance decides.
@@ -75,21 +76,19 @@ struct Before {
     rate: u64,
     /// A round trip, on average.
     rtt: Duration,
-    /// The window.
-    window: u64,
 }
 
 /// What is done.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// For so many rounds; the last one is known.
-    Compete { rounds: u32, last: Option<Before> },
+    /// The last round, if the window limited it.
+    Compete { last: Option<Before> },
     /// It is seen what a smaller window does: one that was made smaller for it, or one that has just answered a loss.
     Look { rounds: u32, before: Before, of_answer: bool },
 }
 
 impl Phase {
-    const COMPETE: Phase = Phase::Compete { rounds: 0, last: None };
+    const COMPETE: Phase = Phase::Compete { last: None };
 }
 
 /// What looks have shown of others.
@@ -98,27 +97,15 @@ struct Looks {
     /// Bytes a second, of all looks: before, and with the smaller window.
     before: u64,
     smaller: u64,
-    /// What of the rate before was kept, had the rate followed the window.
-    kept: u64,
     count: u32,
 }
 
 impl Looks {
-    /// The rate was `before` with the larger window, and is `smaller` with one that is `kept` thousandths of it.
-    fn add(&mut self, before: u64, smaller: u64, kept: u64) {
-        if kept <= MOST_KEPT {
-            self.before += before;
-            self.smaller += smaller;
-            self.kept += before / 1000 * kept;
-            self.count += 1;
-        }
-    }
-
     /// The part of the link that we have, once that is known. Of who has the part s, a window of x times the former one has x / (1 - (1 - x) s) times
     /// the rate, where the others stay as they are.
     fn part(&self) -> Option<f64> {
-        let before = self.before.max(1) as f64;
-        let (kept, ratio) = (self.kept as f64 / before, self.smaller as f64 / before);
+        let kept = LOOK_PERCENT as f64 / 100.0;
+        let ratio = self.smaller as f64 / self.before.max(1) as f64;
         let part = (1.0 - kept / ratio.max(kept / 2.0)) / (1.0 - kept);
         (self.count >= ENOUGH).then_some(part.clamp(0.0, 1.0))
     }
@@ -152,8 +139,13 @@ pub(super) struct Competition {
     /// What of the former window an answer has still to take. It takes as much as is lost to it of each delivery, as in Proportional Rate Reduction
     /// (RFC 9937): who stops for a third of a round trip leaves the queue to others.
     to_take: u64,
-    /// So many looks in a row have shown that the queue is our own.
-    own: u32,
+    /// The last look has shown that the queue is our own.
+    is_own: bool,
+    /// One has shown that it is not.
+    has_seen_others: bool,
+    /// The last look was then, and so many rounds ago.
+    looked_at: Time,
+    rounds: u32,
     phase: Phase,
     round: Round,
     look_at: Time,
@@ -187,7 +179,10 @@ impl Competition {
             answered_at: now,
             limited: false,
             to_take: 0,
-            own: 0,
+            is_own: false,
+            has_seen_others: false,
+            looked_at: now,
+            rounds: 0,
             phase: Phase::COMPETE,
             round: Round { began: now, ..Round::default() },
             look_at: now + FIRST_LOOK,
@@ -213,6 +208,11 @@ impl Competition {
         competition
     }
 
+    /// Whether a single connection competes.
+    pub fn is_of_one(&self) -> bool {
+        self.connections == 1
+    }
+
     /// Whether losses were the reason.
     pub fn is_of_losses(&self) -> bool {
         self.of_losses
@@ -221,19 +221,26 @@ impl Competition {
     /// The retransmission timer expired: the window begins again as after a timeout (RFC 5681 §3.1).
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now, self.control.window());
+        // What was seen before says nothing of the time since.
+        (self.to_take, self.phase, self.is_own) = (0, Phase::COMPETE, false);
+        self.round = Round { began: now, ..Round::default() };
         self.answered_at = now;
         self.losses = 0;
     }
 
     /// The window, in bytes.
     pub fn window(&self) -> u64 {
-        let window = match self.starting {
+        match self.phase {
+            Phase::Look { of_answer: false, .. } => self.whole_window() / 100 * LOOK_PERCENT,
+            Phase::Look { .. } | Phase::Compete { .. } => self.whole_window(),
+        }
+    }
+
+    /// The same without a look.
+    fn whole_window(&self) -> u64 {
+        match self.starting {
             Some((window, _)) => window,
             None => self.control.window().saturating_mul(self.at_once) + self.to_take,
-        };
-        match self.phase {
-            Phase::Look { of_answer: false, .. } => window / 100 * LOOK_PERCENT,
-            Phase::Look { .. } | Phase::Compete { .. } => window,
         }
     }
 
@@ -259,10 +266,11 @@ impl Competition {
 
     /// A connection lost something. Told at most once a round trip of each.
     pub fn on_lost(&mut self, now: Time, rtt: Duration) {
+        let before = self.whole_window();
         if let Some((window, _)) = self.starting.take() {
             self.control = control(now, window / self.connections * LEFT / 100, self.mss);
             self.answered_at = now;
-            return;
+            return self.take_from(before);
         }
         self.losses += 1;
         if self.losses >= self.connections || now.saturating_since(self.answered_at) > 16 * rtt {
@@ -273,19 +281,22 @@ impl Competition {
                 self.at_once = (self.at_once - 1).max(1);
             }
             self.clean = 0;
-            let before = self.window();
-            self.to_take = 0;
             self.control.on_congestion(now, CongestionEvent::Loss, window);
             self.control.on_recovered(now);
-            // Of several connections some go on meanwhile; and what is lost in that round counts for others of them.
-            if self.connections == 1 {
-                self.to_take = before.saturating_sub(self.window());
-            }
+            self.take_from(before);
             // One that is nearly the least does not stay smaller, and shows nothing.
             let shows = self.of_losses && window > 4 * LEAST * u64::from(self.mss);
-            if let (true, Phase::Compete { last: Some(before), .. }) = (shows, self.phase) {
+            if let (true, Phase::Compete { last: Some(before) }) = (shows, self.phase) {
                 self.phase = Phase::Look { rounds: 0, before, of_answer: true };
             }
+        }
+    }
+
+    /// The window was this large before an answer. Of several connections some go on meanwhile, and what is lost in that round counts for others of them.
+    fn take_from(&mut self, before: u64) {
+        self.to_take = 0;
+        if self.is_of_one() {
+            self.to_take = before.saturating_sub(self.whole_window());
         }
     }
 
@@ -339,18 +350,16 @@ impl Competition {
     fn on_round(&mut self, now: Time, round: &Round) -> Option<Duration> {
         let limited = core::mem::take(&mut self.limited);
         let (Some(mean), Some(least)) = (round.mean(), round.least) else { return None };
-        let window = self.window();
-        let seen = Before { rate: round.rate(now), rtt: mean, window };
+        let seen = Before { rate: round.rate(now), rtt: mean };
+        self.rounds += 1;
         match &mut self.phase {
-            Phase::Compete { rounds, last } => {
-                *rounds += 1;
-                *last = Some(seen);
+            Phase::Compete { last } => {
+                *last = limited.then_some(seen);
                 self.clean += 1;
-                let looks = self.of_losses && limited && *rounds >= ROUNDS && now >= self.look_at;
                 if self.clean >= ROUNDS && self.at_once < self.connections {
                     (self.at_once, self.clean) = (self.at_once + 1, 0);
                 }
-                if looks {
+                if self.of_losses && limited && self.rounds >= ROUNDS && now >= self.look_at {
                     self.phase = Phase::Look { rounds: 0, before: seen, of_answer: false };
                 }
                 None
@@ -360,24 +369,44 @@ impl Competition {
                 if *rounds < if *of_answer { ANSWER_ROUNDS } else { LOOK_ROUNDS } {
                     return None;
                 }
-                let before = *before;
+                let (before, of_answer) = (*before, *of_answer);
                 self.phase = Phase::COMPETE;
                 let same_rate = seen.rate >= before.rate / 100 * SAME_RATE;
                 let shorter = mean <= before.rtt * SHORTER / 100;
                 let empty = self.path_is_known && mean <= self.own_rtt * NO_QUEUE / 100;
-                if same_rate && shorter || empty {
-                    self.own += 1;
-                    self.look_at = now;
-                    return (self.own >= OWN).then_some(least);
+                let was_own = core::mem::replace(&mut self.is_own, same_rate && shorter || empty);
+                if of_answer {
+                    self.on_answer_seen(now);
+                    return None;
                 }
-                self.own = 0;
+                (self.looked_at, self.rounds) = (now, 0);
+                if self.is_own {
+                    self.look_at = now + APART;
+                    return (was_own || !self.has_seen_others).then_some(least);
+                }
+                self.has_seen_others = true;
                 self.wait = (2 * self.wait).min(LONGEST_LOOK.max(self.wait));
                 self.look_at = now + self.wait;
-                self.looks.add(before.rate, seen.rate, window * 1000 / before.window.max(1));
+                self.looks.before += before.rate;
+                self.looks.smaller += seen.rate;
+                self.looks.count += 1;
                 self.take();
                 None
             }
         }
+    }
+
+    /// It was seen what an answer to a loss has done: whether it is time for a look.
+    fn on_answer_seen(&mut self, now: Time) {
+        if !self.has_seen_others {
+            return;
+        }
+        self.look_at = if self.is_own {
+            now + APART
+        } else {
+            let latest = self.looked_at + self.wait.max(LATEST);
+            self.look_at.max((now + self.wait).min(latest))
+        };
     }
 
     /// Takes what it yielded, where looks have shown that others have most of the link: with the part s of it, half is (1 - s) / s times the window.
@@ -450,29 +479,63 @@ mod tests {
     #[test]
     fn who_drains_the_queue_for_a_moment_is_not_gone() {
         // As a BBR does that looks for the path's own round trip; ours may look at the same time.
-        let others = |period: f64| move |at: f64| if at % period < 0.2 { 0 } else { 90_000 };
+        let others = |period: f64| move |at: f64| if at > 2.0 && at % period < 0.2 { 0 } else { 90_000 };
         for period in [1.0, 1.3, 1.7, 2.3, 3.1] {
             assert_eq!(alone_after(2_500_000, others(period)), None, "every {period} s");
         }
     }
 
     #[test]
-    fn who_loses_often_sees_by_his_answers_what_a_smaller_window_does() {
+    fn who_answers_losses_as_we_do_is_not_gone() {
+        // They keep as much as we do, lose when we do, and leave as much of it: the link stays full, and round trips become shorter.
+        let (start, own) = (Time::from_secs(1), Duration::from_millis(30));
+        let mut window = Competition::after_losses(start, own, 60_000, (1, MSS), Duration::from_secs(1));
+        let (mut now, mut theirs) = (start, 90_000.0);
+        while now < start + Duration::from_secs(60) {
+            let ours = window.window();
+            let round = Duration::from_secs_f64(own.as_secs_f64().max((ours as f64 + theirs) / 2_500_000.0));
+            let sent_at = now;
+            now += round;
+            theirs += 1000.0;
+            window.on_full();
+            if ours as f64 + theirs > 200_000.0 {
+                window.on_lost(now, round);
+                theirs *= 0.7;
+            }
+            let delivery = Delivery { now, bytes: ours, sent_at, rtt: Some(round) };
+            assert_eq!(window.on_delivery(delivery, ours), None, "{now:?}: {ours} and {theirs}");
+        }
+    }
+
+    #[test]
+    fn while_answers_show_others_the_window_is_rarely_made_smaller_for_a_look() {
         let (start, rtt) = (Time::from_secs(1), Duration::from_millis(80));
         let mut window = Competition::after_losses(start, rtt / 2, 80_000, (1, MSS), Duration::from_secs(1));
         window.path_is_known = false;
-        let mut answers = 0;
-        for round in 1..1000 {
+        let (mut answers, mut looks) = (0, 0);
+        for round in 1..=1000 {
             let (now, bytes) = (start + round * rtt, window.window());
+            let looked = matches!(window.phase, Phase::Look { of_answer: false, .. });
             window.on_full();
             window.on_delivery(Delivery { now, bytes, sent_at: now - rtt, rtt: Some(rtt) }, bytes);
+            looks += u32::from(!looked && matches!(window.phase, Phase::Look { of_answer: false, .. }));
             if round % 12 == 0 {
                 window.on_lost(now, rtt);
                 answers += u32::from(matches!(window.phase, Phase::Look { of_answer: true, .. }));
             }
-            assert!(!matches!(window.phase, Phase::Look { of_answer: false, .. }), "round {round}");
         }
-        assert_eq!(answers, 83, "each of them");
+        // 80 s: twenty looks without answers.
+        assert!((3..=6).contains(&looks) && answers > 70, "{looks} looks, {answers} answers");
+    }
+
+    #[test]
+    fn after_a_timeout_nothing_is_left_of_the_window() {
+        let (start, rtt) = (Time::from_secs(1), Duration::from_millis(80));
+        let mut window = Competition::after_losses(start, rtt, 400_000, (1, MSS), Duration::from_secs(1));
+        window.on_lost(start + rtt, rtt);
+        assert!(window.window() > 200_000, "{}", window.window());
+        window.on_timeout(start + 2 * rtt);
+        assert_eq!(window.window(), u64::from(MSS));
     }
 
     /// Rounds of a link of 2.5 MB/s, with a queue of 100 kB that somebody else fills up to what we leave, until the window is no more what losses made it:
@@ -554,8 +617,7 @@ mod tests {
             let now = round(&mut window);
             (0..4).for_each(|_| window.on_lost(now, rtt));
         }
-        // What an answer takes is not rounded up.
-        assert_eq!(window.window() / 1000, 2, "one of them, with its two segments");
+        assert_eq!(window.window(), 2 * u64::from(MSS), "one of them, with its two segments");
         for _ in 0..100 {
             round(&mut window);
         }

@@ -471,15 +471,21 @@ impl Aggregate {
         self.pace();
     }
 
-    /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
-    /// again, and would keep back what the acknowledgments let out. But in a queue that others fill bursts are what is lost.
+    /// By the shortest round trip, and what answers wait in queues of others: the smoothed one remembers what a queue or an outage was long after
+    /// the link is faster again, and would keep back what the acknowledgments let out. But in a queue that others fill bursts are what is lost:
+    /// a single connection leaves as fast as the queue goes on. (Fifty have less so, where the queue is their own.)
     pub(super) fn pace(&mut self) {
         let (shortest, smoothed) = (self.rtt.min_rtt(), self.rtt.srtt());
-        let rtt = if self.window.is_contested() { smoothed } else { shortest.or(smoothed) };
-        let pace = self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside()));
+        let shortest = shortest.or(smoothed);
+        // What is smoothed has waited already.
+        let rtt = match self.window.is_of_one_that_competes() {
+            true => smoothed,
+            false => shortest.map(|rtt| rtt + self.window.beside()),
+        };
+        let pace = self.window.pace(self.mss, rtt);
         let most = self.most.map(|most| BitRate::from_bits_per_sec(self.payload_of(most.bits_per_sec())));
         self.pacer.set_rate(most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));
-        self.pacer.set_lateness(self.late.min(rtt.unwrap_or_default() / 2));
+        self.pacer.set_lateness(self.late.min(shortest.unwrap_or_default() / 2));
     }
 
     /// Timers are served up to `late` after they are due. What that time earns leaves at once, but no more than half of

@@ -164,9 +164,9 @@ impl SharedWindow {
         }
     }
 
-    /// Whether it competes with others for the queue.
-    pub fn is_contested(&self) -> bool {
-        self.competition.is_some()
+    /// Whether a single connection competes with others for the queue.
+    pub fn is_of_one_that_competes(&self) -> bool {
+        self.competition.as_ref().is_some_and(Competition::is_of_one)
     }
 
     /// Whether it is found. Of a fixed one nobody knows whether it is right.
