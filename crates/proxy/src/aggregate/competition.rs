@@ -222,7 +222,8 @@ impl Competition {
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now, self.control.window());
         // What was seen before says nothing of the time since.
-        (self.to_take, self.phase, self.is_own) = (0, Phase::COMPETE, false);
+        (self.starting, self.to_take) = (None, 0);
+        (self.phase, self.is_own) = (Phase::COMPETE, false);
         self.round = Round { began: now, ..Round::default() };
         self.answered_at = now;
         self.losses = 0;
@@ -535,6 +536,10 @@ mod tests {
         window.on_lost(start + rtt, rtt);
         assert!(window.window() > 200_000, "{}", window.window());
         window.on_timeout(start + 2 * rtt);
+        assert_eq!(window.window(), u64::from(MSS));
+        // Nor of one that took what it had yielded.
+        window.starting = Some((300_000, 600_000));
+        window.on_timeout(start + 3 * rtt);
         assert_eq!(window.window(), u64::from(MSS));
     }
 
