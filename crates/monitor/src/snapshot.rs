@@ -177,6 +177,13 @@ pub struct FlowRow {
     pub wait_ms: Option<f64>,
 }
 
+impl FlowRow {
+    /// Held for it in both directions, in bytes.
+    pub fn held(&self) -> u64 {
+        [&self.access, &self.wan].into_iter().flatten().map(|half| half.held).sum()
+    }
+}
+
 /// What is sent on one half of a flow's path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HalfRow {

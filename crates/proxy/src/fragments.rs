@@ -63,6 +63,7 @@ impl ByAge {
         }
         if self.0.len() > 2 * waiting + 64 {
             self.0.retain(waits);
+            self.0.shrink_to(2 * waiting + 64);
         }
     }
 }
@@ -201,7 +202,6 @@ impl Fragments {
         }
         if complete {
             let Some(parts) = self.remove(key) else { return Joined::Waiting };
-            self.by_age.skip_done(&self.datagrams, self.datagrams.len());
             return Joined::Whole(whole(&parts.packets), parts.packets);
         }
         // Whoever floods us has the oldest soon, and a datagram that arrives at all is whole within moments.
@@ -229,6 +229,7 @@ impl Fragments {
                 self.sources.remove(&src);
             }
         }
+        self.by_age.skip_done(&self.datagrams, self.datagrams.len());
         Some(parts)
     }
 
@@ -291,4 +292,34 @@ fn whole(fragments: &[Packet]) -> Result<Packet, RejectReason> {
             .filter(|piece| segment.payload.len() > usize::from(piece.get()));
     }
     Ok(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::Gateway;
+    use core::net::Ipv4Addr;
+    use shorthaul_wire::{IpHeader, Ipv4Header, Payload};
+
+    /// The first fragment of a datagram with this identification.
+    fn first(id: u32) -> Packet {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 0, 2, 1));
+        let ip = Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: false };
+        let fragment = Fragment { id, offset: 0, more: true, protocol: 6 };
+        let transport = Transport::Fragment { fragment, payload: Payload::copy_of(&[0; 64]) };
+        Packet { ip: IpHeader::V4(ip), transport, original: None }
+    }
+
+    #[test]
+    fn who_never_ends_a_datagram_takes_no_more_than_its_share() {
+        let mut fragments = Fragments::new(64 << 20, 1);
+        for id in 0..100_000 {
+            let now = Time::from_millis(u64::from(id) / 100);
+            assert!(matches!(fragments.add(now, Gateway::ACCESS, first(id), u64::MAX), Joined::Waiting));
+        }
+        let waiting = fragments.datagrams.len();
+        assert!(fragments.held() <= fragments.limit / SOURCES);
+        let ages = [&fragments.by_age, &fragments.sources.values().next().unwrap().by_age];
+        assert!(ages.iter().all(|ages| ages.0.len() <= 2 * waiting + 64), "{waiting} wait");
+    }
 }

@@ -60,6 +60,8 @@ pub struct Gateway {
     sweep_at: Option<Time>,
     /// Where the search for them goes on.
     sweep_next: usize,
+    /// When the search for flows to which splitting does harm goes on, and where.
+    withdrawal: Option<(Time, u32)>,
     /// Flows that may have fallen silent, and how many are away.
     silent: put_away::Silent,
     custody_due: Vec<u32>,
@@ -123,6 +125,7 @@ impl Gateway {
             config,
             sweep_at: None,
             sweep_next: 0,
+            withdrawal: None,
             silent: put_away::Silent::default(),
             custody_due: Vec::new(),
             record_room: u32::MAX,
@@ -153,6 +156,8 @@ impl Gateway {
     /// When something is to be done next that must not wait.
     fn next_deadline(&self) -> Option<Deadline> {
         let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
+        let withdrawal = self.withdrawal.map(|(at, _)| Deadline { at, timer: "withdrawal" });
+        let sweep = Deadline::earliest(sweep, withdrawal);
         let groups = self.access.timers.next();
         let flows = Deadline::earliest(self.table.timers.next(), self.fragments.poll_timeout());
         let unmeasured = self.unmeasured.deadline().map(|at| Deadline { at, timer: "unmeasured" });
@@ -325,6 +330,7 @@ impl Machine for Gateway {
         self.wake(now);
         self.expire_fragments(now);
         self.sweep(now);
+        self.withdraw(now);
         self.put_silent_away(now);
         self.release_tokens(now);
         self.on_group_timeouts(now);

@@ -125,7 +125,7 @@ impl Handshake {
         let header = &segment.header;
         let flags = header.flags;
         if flags.contains(TcpFlags::RST) {
-            return Step::Forget("refused");
+            return if self.is_refused_by(side, segment) { Step::Forget("refused") } else { Step::Listen };
         }
         match (side, flags.contains(TcpFlags::SYN), flags.contains(TcpFlags::ACK)) {
             (Side::Client, true, false) => {
@@ -166,6 +166,17 @@ impl Handshake {
             }
             // A SYN that crosses ours opens the connection from both sides (RFC 9293 §3.5).
             _ => Step::Forget("simultaneous open"),
+        }
+    }
+
+    /// Whether a reset of `side` stands where the other end believes it (RFC 9293 §3.10.7.3, RFC 5961 §3): in answer to the SYN, or as the first that follows.
+    fn is_refused_by(&self, side: Side, segment: &TcpSegment) -> bool {
+        let header = &segment.header;
+        let client = self.client.space;
+        match (side, &self.server) {
+            (Side::Client, _) => header.seq == client.seq(1) || header.seq == client.seq(0),
+            (Side::Server, Some(server)) if header.seq == server.space.seq(1) => true,
+            (Side::Server, _) => header.flags.contains(TcpFlags::ACK) && header.ack == client.seq(1),
         }
     }
 
@@ -289,6 +300,43 @@ mod tests {
         let step = handshake.on_segment(at(10), client, Side::Client, ip, &ack);
         assert!(matches!(step, Step::Open));
         handshake.ambiguous
+    }
+
+    /// Who knows no sequence number does not end what the ends are about to open.
+    #[test]
+    fn a_reset_counts_where_the_other_end_believes_it() {
+        use shorthaul_types::SeqNum;
+        use shorthaul_wire::{Ipv4Header, TcpHeader};
+        let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let ip = IpHeader::V4(Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: true });
+        let segment = |flags: TcpFlags, seq: u32, ack: u32| {
+            let header = TcpHeader { seq: SeqNum(seq), ack: SeqNum(ack), flags, ..TcpHeader::default() };
+            TcpSegment { header, ..TcpSegment::default() }
+        };
+        let both = TcpFlags::RST | TcpFlags::ACK;
+        let is_refused = |answered: bool, side: Side, reset: TcpSegment| {
+            let (now, client, server) = (Time::from_secs(1), Gateway::ACCESS, PortId(1));
+            let mut handshake =
+                Handshake::begin(now, client, ip, &segment(TcpFlags::SYN, 5, 0)).ok().unwrap();
+            if answered {
+                handshake.on_segment(
+                    now,
+                    server,
+                    Side::Server,
+                    ip,
+                    &segment(TcpFlags::SYN | TcpFlags::ACK, 9, 6),
+                );
+            }
+            let from = if side == Side::Client { client } else { server };
+            matches!(handshake.on_segment(now, from, side, ip, &reset), Step::Forget("refused"))
+        };
+        assert!(is_refused(false, Side::Server, segment(both, 0, 6)));
+        assert!(!is_refused(false, Side::Server, segment(both, 0, 7)));
+        assert!(!is_refused(false, Side::Server, segment(TcpFlags::RST, 6, 6)));
+        assert!(is_refused(true, Side::Server, segment(TcpFlags::RST, 10, 0)));
+        assert!(!is_refused(true, Side::Server, segment(TcpFlags::RST, 12, 0)));
+        assert!(is_refused(true, Side::Client, segment(TcpFlags::RST, 6, 0)));
+        assert!(!is_refused(true, Side::Client, segment(TcpFlags::RST, 900, 0)));
     }
 
     #[test]

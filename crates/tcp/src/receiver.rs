@@ -5,6 +5,10 @@ use core::time::Duration;
 use shorthaul_types::{Deadline, Keep, Numbers, Time};
 use shorthaul_wire::{Payload, PayloadList, Timestamps};
 
+/// After so many seconds a timestamp says nothing any more: a clock of microseconds, such as that of Linux 6.7, has gone half round (RFC 7323 §5.5 has 24
+/// days, which is right for a clock of milliseconds).
+const TIMESTAMP_LIFE: u32 = (1 << 31) / 1_000_000;
+
 /// When received data is acknowledged (RFC 5681 §4.2). Data out of order, data that fills a gap,
 /// duplicates and segments that ask for an answer are always acknowledged at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub struct Receiver {
     last_ack: u64,
     /// TS.Recent (RFC 7323 §4.3).
     ts_recent: Option<u32>,
+    /// When it was set, in seconds.
+    ts_recent_at: u32,
 }
 
 impl Receiver {
@@ -86,6 +92,7 @@ impl Receiver {
             unacknowledged,
             last_ack,
             ts_recent,
+            ts_recent_at,
             ..
         } = self;
         if !self.reassembly.is_empty() || self.ack_now || self.ack_at.is_some() || self.duplicate.is_some() {
@@ -94,7 +101,7 @@ impl Receiver {
         [next, edge, unacknowledged, last_ack].into_iter().for_each(|number| number.put(to));
         fin.put(to);
         fin_confirmed.put(to);
-        [*mss, *quick_left].put(to);
+        [*mss, *quick_left, *ts_recent_at].put(to);
         ts_recent.put(to);
         true
     }
@@ -111,6 +118,7 @@ impl Receiver {
             unacknowledged,
             last_ack,
             ts_recent,
+            ts_recent_at,
             ..
         } = self;
         [next, edge, unacknowledged, last_ack].into_iter().try_for_each(|number| number.take(from))?;
@@ -118,6 +126,7 @@ impl Receiver {
         fin_confirmed.take(from)?;
         mss.take(from)?;
         quick_left.take(from)?;
+        ts_recent_at.take(from)?;
         Keep::take(ts_recent, from)
     }
 
@@ -143,6 +152,7 @@ impl Receiver {
             ack_at: None,
             last_ack: next,
             ts_recent: None,
+            ts_recent_at: 0,
         }
     }
 
@@ -216,19 +226,24 @@ impl Receiver {
         self.mss = self.mss.max(bytes);
     }
 
+    /// Up to where everything was acknowledged in the last acknowledgment that left. Who had it sends nothing anew from below.
+    pub fn last_ack(&self) -> u64 {
+        self.last_ack
+    }
+
     /// Sets the timestamp to echo, from the handshake.
-    pub fn set_ts_recent(&mut self, val: u32) {
-        self.ts_recent = Some(val);
+    pub fn set_ts_recent(&mut self, now: Time, val: u32) {
+        (self.ts_recent, self.ts_recent_at) = (Some(val), seconds(now));
     }
 
     /// An acceptable segment has come, whatever is in it: its timestamp is the one to echo if it begins at what was acknowledged last, or before
     /// (RFC 7323 §4.3). Bare acknowledgments count, or one who sends nothing else would be taken for old when its clock has gone half way round.
-    pub fn note_timestamps(&mut self, offset: u64, timestamps: Option<Timestamps>) {
+    pub fn note_timestamps(&mut self, now: Time, offset: u64, timestamps: Option<Timestamps>) {
         if let Some(ts) = timestamps
             && offset <= self.last_ack
-            && self.ts_recent.is_none_or(|recent| ts.val.wrapping_sub(recent) as i32 >= 0)
+            && !self.is_old_duplicate(now, timestamps)
         {
-            self.ts_recent = Some(ts.val);
+            self.set_ts_recent(now, ts.val);
         }
     }
 
@@ -240,10 +255,13 @@ impl Receiver {
         }
     }
 
-    /// Whether a segment with these timestamps is an old duplicate (PAWS, RFC 7323 §5).
-    pub fn is_old_duplicate(&self, timestamps: Option<Timestamps>) -> bool {
+    /// Whether a segment with these timestamps is an old duplicate (PAWS, RFC 7323 §5). None is, where none has come for so long that the sender's clock may
+    /// have gone half round.
+    pub fn is_old_duplicate(&self, now: Time, timestamps: Option<Timestamps>) -> bool {
         match (timestamps, self.ts_recent) {
-            (Some(ts), Some(recent)) => (ts.val.wrapping_sub(recent) as i32) < 0,
+            (Some(ts), Some(recent)) if seconds(now).wrapping_sub(self.ts_recent_at) < TIMESTAMP_LIFE => {
+                (ts.val.wrapping_sub(recent) as i32) < 0
+            }
             _ => false,
         }
     }
@@ -263,7 +281,7 @@ impl Receiver {
     fn take(&mut self, now: Time, segment: Segment, queue: &mut ByteQueue, memory: usize) -> u64 {
         let Segment { mut offset, mut payload, mut fin, push, timestamps } = segment;
         let end = offset + payload.len() as u64;
-        self.note_timestamps(offset, timestamps);
+        self.note_timestamps(now, offset, timestamps);
         if payload.is_empty() && !fin {
             return 0;
         }
@@ -449,4 +467,8 @@ impl Receiver {
     pub fn discard(&mut self) {
         self.reassembly.clear();
     }
+}
+
+fn seconds(at: Time) -> u32 {
+    (at.as_nanos() / 1_000_000_000) as u32
 }

@@ -511,9 +511,22 @@ impl Scoreboard {
 
     /// Forgets what the receiver has SACKed: it may have discarded it (RFC 2018 §8).
     pub fn forget_sacked(&mut self) {
-        self.records.values_mut().for_each(|record| record.sacked = false);
-        self.sacked_at.clear();
+        for start in core::mem::take(&mut self.sacked_at) {
+            if let Some(record) = self.records.get_mut(&start) {
+                record.sacked = false;
+            }
+        }
         self.sacked = 0;
+    }
+
+    /// Forgets that the receiver has SACKed what is outstanding first.
+    pub fn forget_first_sacked(&mut self) {
+        if let Some((&start, record)) = self.records.iter_mut().next()
+            && core::mem::take(&mut record.sacked)
+        {
+            self.sacked -= record.end - start;
+            self.sacked_at.remove(&start);
+        }
     }
 
     /// The first range that is believed lost.

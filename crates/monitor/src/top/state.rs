@@ -167,7 +167,7 @@ impl Top {
                 let queue = |flow: &FlowRow| half(flow).queue_ms().unwrap_or(-1.0);
                 queue(b).total_cmp(&queue(a))
             }),
-            Order::Held => flows.sort_by_key(|flow| std::cmp::Reverse(half(flow).held)),
+            Order::Held => flows.sort_by_key(|flow| std::cmp::Reverse(flow.held())),
             Order::Name => flows.sort_by(|a, b| (&a.client, &a.server).cmp(&(&b.client, &b.server))),
         }
         flows

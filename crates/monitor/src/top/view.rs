@@ -214,7 +214,7 @@ fn draw_flows(frame: &mut Frame<'_>, top: &Top, area: Rect) {
             flow.state.clone(),
             format!("{:>11}", rate(flow.down)),
             format!("{:>8}", millis(access.queue_ms())),
-            format!("{:>8}", Bytes(access.held).to_string()),
+            format!("{:>8}", Bytes(flow.held()).to_string()),
         ])
     });
     let names = ["client > server", "state", "       down", "   queue", "    held"];
@@ -544,6 +544,7 @@ mod tests {
     fn it_says_why_a_flow_is_not_split() {
         let mut top = opened();
         press(&mut top, "2");
+        assert!(screen(&mut top)[6].ends_with("60 kB"), "held both ways: {}", screen(&mut top)[6]);
         press(&mut top, "/control\n\n");
         let lines = screen(&mut top).join("\n");
         assert!(lines.contains("not split: it is in the control group"), "{lines}");

@@ -17,14 +17,17 @@ use super::window::SharedWindow;
 use super::window_share::{Situation, moved};
 use crate::common_drain::is_farther;
 use crate::unsplit::UnderWay;
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::sync::Arc;
+use core::cmp::Reverse;
 use core::time::Duration;
 pub(super) use overtaking::Delivered;
 use overtaking::Followed;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
+pub(crate) use stall::Patience;
+use stall::Question;
 use tail_probe::TailProbe;
 
 /// By how much longer than RFC 6298 says the timer runs where the window is found, at most; and by no more than that time again.
@@ -62,8 +65,6 @@ pub(crate) enum Expired {
     TailProbe,
     /// Silent connections are to be asked again.
     Ask,
-    /// It has been silent for too long.
-    Gone,
 }
 
 /// Of which connection acknowledgments have come.
@@ -103,8 +104,8 @@ pub(crate) struct Aggregate {
     stall: Option<Stall>,
     /// Who is to send one segment, whatever the window says: to probe the link, or its own peer.
     asking: VecDeque<u32>,
-    /// When a silent connection is to be asked again, the first of them.
-    ask_at: Option<Time>,
+    /// When silent connections are to be asked again, the next one first. Some may have answered meanwhile.
+    questions: BinaryHeap<Reverse<Question>>,
     /// When the last stall began.
     stalled_at: Time,
     /// When the link was last back from a stall.
@@ -160,7 +161,7 @@ impl Aggregate {
             queued: 0,
             stall: None,
             asking: VecDeque::new(),
-            ask_at: None,
+            questions: BinaryHeap::new(),
             stalled_at: Time::ZERO,
             back_at: Time::ZERO,
             rto_at: None,
@@ -233,7 +234,7 @@ impl Aggregate {
             self.log.on_send(now, slot);
         }
         if let Some(Silence { ask_at, .. }) = member.silence {
-            self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
+            self.questions.push(Reverse(Question { at: ask_at, slot, serial: member.serial }));
         }
         self.count(now, member, sender);
         self.on_active(now);
@@ -645,7 +646,7 @@ impl Aggregate {
     pub fn deadline(&self) -> Option<Time> {
         let skipack =
             self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
-        [self.rto_at, self.tail_probe.at(), self.pace_at, self.ask_at, skipack, self.look_at]
+        [self.rto_at, self.tail_probe.at(), self.pace_at, self.next_question(), skipack, self.look_at]
             .into_iter()
             .flatten()
             .min()

@@ -59,11 +59,6 @@ impl Members {
         self.len() == 0
     }
 
-    /// Whether some are away.
-    pub fn has_away(&self) -> bool {
-        self.away > 0
-    }
-
     /// All of them that are not away.
     pub fn all(&self) -> &[u32] {
         &self.all

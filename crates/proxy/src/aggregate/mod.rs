@@ -36,7 +36,7 @@ mod window_share;
 pub(crate) use allotted::AllottedWindow;
 pub(crate) use beyond::{Changed, Source, Sources};
 pub use config::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
-pub(crate) use control_block::{Aggregate, Expired};
+pub(crate) use control_block::{Aggregate, Expired, Patience};
 pub(crate) use joined::Joined;
 pub(crate) use link_lost::LinkLost;
 pub(crate) use member::Member;

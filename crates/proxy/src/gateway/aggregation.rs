@@ -3,7 +3,7 @@ use super::table::{Entry, Phase};
 use super::{Fate, Gateway};
 use crate::FlowInfo;
 use crate::access_side::HostInfo;
-use crate::aggregate::{Aggregate, Expired, Member, Source, Uplink};
+use crate::aggregate::{Aggregate, Expired, Member, Patience, Source, Uplink};
 use crate::custody::GroupMomentum;
 use crate::split_flow::{Budget, SplitFlow};
 use alloc::vec::Vec;
@@ -106,7 +106,7 @@ impl Gateway {
                 && member.minds_link()
                 && let Some(mut served) = access.served(member.host)
             {
-                served.aggregate.on_link_back(now, member, flow);
+                served.aggregate.on_link_back(now, index, member, flow);
                 served.offer(member, flow);
                 table.wake(index);
             }
@@ -200,7 +200,7 @@ impl Gateway {
             let in_flight = sender.in_flight();
             sender.on_others_delivered(now);
             if sender.in_flight() < in_flight {
-                served.aggregate.on_lost(now, member, flow);
+                served.aggregate.on_lost(now, index, member, flow);
             }
             served.sync(now, index, member, flow);
         }
@@ -298,12 +298,6 @@ impl Gateway {
                     self.probe_tail(now, group);
                 }
                 Expired::Ask => self.ask_silent(now, group),
-                // Nobody has answered for a quarter of an hour.
-                Expired::Gone => {
-                    let away = self.away_of(group);
-                    away.iter().for_each(|index| self.bring_back(now, *index));
-                    self.reset(self.access.members_of(group));
-                }
             }
             self.access.wake(group);
             self.access.arm(group);
@@ -336,17 +330,23 @@ impl Gateway {
         }
     }
 
-    /// One connection finds out whether the link carries anything.
+    /// One connection finds out whether the link carries anything. Those of which nothing was answered for a quarter of an hour are reset.
     fn probe(&mut self, now: Time, group: u32) {
         let members = self.access.members_of(group);
         let Gateway { access, table, .. } = self;
         let Some(aggregate) = access.aggregate_mut(group) else { return };
+        let mut gone = Vec::new();
         let mut order = |&index: &u32| {
             let (flow, member) = table.aggregated(index)?;
+            if aggregate.gives_up(now, member, flow) {
+                gone.push(index);
+                return None;
+            }
             Some((aggregate.probe_order(member, flow)?, index))
         };
         let Some((_, chosen)) = members.iter().filter_map(&mut order).min() else {
             aggregate.resume(now);
+            self.reset(gone);
             return self.thaw(now, group);
         };
         for index in members {
@@ -360,18 +360,29 @@ impl Gateway {
                 served.offer(member, flow);
             }
         }
+        self.reset(gone);
     }
 
     /// Silent connections are asked again, each at its time; one that was silent for too long is reset.
     fn ask_silent(&mut self, now: Time, group: u32) {
         let mut gone = Vec::new();
-        for index in self.access.members_of(group) {
+        loop {
             let Gateway { access, table, .. } = self;
-            let Some((flow, member)) = table.aggregated(index) else { continue };
-            let Some(mut served) = access.served(member.host) else { continue };
-            match served.aggregate.asks(now, member) {
-                Some(Expired::Gone) => gone.push(index),
-                Some(_) => {
+            let Some((index, serial)) =
+                access.aggregate_mut(group).and_then(|aggregate| aggregate.pop_question(now))
+            else {
+                break;
+            };
+            let Some((flow, member)) = table.aggregated(index).filter(|(_, of)| of.serial == serial) else {
+                continue;
+            };
+            let Some(mut served) = access.served(member.host).filter(|served| served.host.group == group)
+            else {
+                continue;
+            };
+            match served.aggregate.asks(now, index, member) {
+                Some(Patience::GivesUp) => gone.push(index),
+                Some(Patience::Asks) => {
                     served.aggregate.ask_with(now, index, member, flow);
                     served.sync(now, index, member, flow);
                 }

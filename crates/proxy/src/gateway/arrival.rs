@@ -82,7 +82,7 @@ impl Gateway {
             }
             Phase::Split(_) => self.handle_split(now, index, side, packet),
             Phase::Whole(flow) if opens && !flow.is_opened_by(segment.header.seq) => {
-                self.remove(index);
+                self.step_out_of_whole(now, index);
                 self.begin(now, port, key, packet);
             }
             Phase::Whole(_) => self.handle_whole(now, index, (side, opposite(port)), packet),

@@ -1,11 +1,15 @@
 //! Which flows are observed instead of split, and what comes of the comparison.
-use super::table::{Entry, Phase};
+use super::table::{A_SWEEP, Entry, Phase};
 use super::{Fate, Gateway};
 use crate::end::Side;
 use crate::gain::{Ends, GainInfo, Group, KnownGains, Milestones};
 use crate::split_flow::Turn;
 use alloc::vec::Vec;
+use core::time::Duration;
 use shorthaul_types::{FlowKey, Time};
+
+/// The time between two parts of the table in which flows are looked for to which splitting does harm.
+const BETWEEN_PARTS: Duration = Duration::from_millis(1);
 
 /// What a flow is to the comparison.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +59,18 @@ impl Gateway {
         let elapsed = now.saturating_since(*since);
         if self.gains.record(now, ends, group, passed, elapsed) {
             self.counters.gain_harms += 1;
+            self.withdrawal = Some((now, 0));
             self.withdraw(now);
         }
     }
 
-    /// Steps out of the flows to which splitting does harm, of each when nothing of it is held.
-    fn withdraw(&mut self, now: Time) {
-        for index in 0..self.table.entries.len() as u32 {
+    /// Steps out of the flows to which splitting does harm, of each when nothing of it is held: of some now, and of others soon, for packets wait for that.
+    pub(super) fn withdraw(&mut self, now: Time) {
+        let Some((_, from)) = self.withdrawal.filter(|(at, _)| *at <= now) else { return };
+        let end = (from + A_SWEEP as u32).min(self.table.entries.len() as u32);
+        let is_last = end as usize == self.table.entries.len();
+        self.withdrawal = (!is_last).then(|| (now + BETWEEN_PARTS, end));
+        for index in from..end {
             let Some(Entry { phase, ends: known, policy, compared: Some(compared), .. }) =
                 self.table.get_mut(index)
             else {

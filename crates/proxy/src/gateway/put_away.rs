@@ -299,24 +299,6 @@ impl Gateway {
             FlowInfo { policy: entry.policy, ..info }
         })
     }
-
-    /// The slots of flows of a group that are away.
-    pub(super) fn away_of(&self, group: u32) -> Vec<u32> {
-        let mut hosts = self.access.hosts_of(group).iter().filter_map(|host| self.access.host(*host));
-        if !hosts.any(|host| host.members.has_away()) {
-            return Vec::new(); // to look at all flows takes a second where there are a million
-        }
-        let is_of = |entry: &Entry| {
-            let Phase::Away(packed) = &entry.phase else { return false };
-            let numbers: Vec<u64> = packed.numbers().take(MOST_OF_PLACE).collect();
-            let mut from = Numbers(&numbers);
-            let place = Self::take_access_side(&mut from).and_then(|_| KeptPlace::take(&mut from));
-            let host = place.flatten().filter(|place| place.member.is_some()).map(|place| place.host);
-            host.is_some_and(|host| self.access.group_of(host) == Some(group))
-        };
-        let entries = (0..).zip(&self.table.entries);
-        entries.filter(|(_, entry)| entry.as_ref().is_some_and(is_of)).map(|(index, _)| index).collect()
-    }
 }
 
 /// Segments are no larger on nearly all paths.

@@ -24,7 +24,7 @@ use shorthaul_wire::Packet;
 /// In how many steps the whole table is looked through for idle flows in one idle timeout, at least,
 pub(super) const SWEEPS: u32 = 64;
 /// and how many places are looked at in one, at most.
-const A_SWEEP: usize = 512;
+pub(super) const A_SWEEP: usize = 512;
 /// Memory is short for long when it has been for this time.
 const SHORT: Duration = Duration::from_secs(1);
 /// Of the last one of so many parts of the table, hosts get something that have few flows.

@@ -66,22 +66,26 @@ impl SplitFlow {
         let own = if self.draining { self.ends[far].advertised } else { 0 };
         // A FIN is taken at the edge itself; what follows it lies one behind.
         let beyond = offset > receiver.edge().max(own) + 1;
-        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
-        if beyond || old {
+        let fin = u64::from(header.flags.contains(TcpFlags::FIN));
+        let end = offset + segment.payload.len() as u64 + fin;
+        // Nor of one from below, where everything was acknowledged: who believed it would take the word of whoever knows what has passed. A probe is just below
+        // (RFC 9293 §3.8.4), and what a predecessor acknowledged is looked at before.
+        let is_probe = offset + 1 == receiver.next() && segment.payload.len() <= 1 && fin == 0;
+        let below = end < receiver.last_ack() && !is_probe && self.resumed.is_none();
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(now, header.options.timestamps);
+        if beyond || below || old {
             self.rejected.unacceptable += 1;
             if beyond {
                 self.ask_soon(now);
                 return self.on_stray(now, side, packet, out);
             }
-            if segment.payload.is_empty() {
+            if segment.payload.is_empty() && fin == 0 {
                 self.challenge(now, side);
             } else {
-                self.directions[near].receiver.request_ack(); // data that was retransmitted in vain: its sender waits for this
+                self.say_again(now, near, offset, segment, below && !old);
             }
             return Fate::Alive;
         }
-        let fin = u64::from(header.flags.contains(TcpFlags::FIN));
-        let end = offset + segment.payload.len() as u64 + fin;
         self.sent[near].note(now, end);
         if !header.flags.contains(TcpFlags::ACK) {
             return Fate::Alive;
@@ -105,7 +109,7 @@ impl SplitFlow {
         }
         self.ends[near].observe(packet.ip, segment);
         if self.agreed.timestamps {
-            self.directions[near].receiver.note_timestamps(offset, header.options.timestamps);
+            self.directions[near].receiver.note_timestamps(now, offset, header.options.timestamps);
         }
         if self.managed == Some(side) && self.agreed.timestamps {
             self.stamp = header.options.timestamps.map(|timestamps| timestamps.val);
@@ -140,6 +144,17 @@ impl SplitFlow {
         }
         self.offer_windows(budget.windows);
         Fate::Alive
+    }
+
+    /// Data was retransmitted in vain: its sender waits for this. What was here before is reported as such (RFC 2883 §4).
+    fn say_again(&mut self, now: Time, near: usize, offset: u64, segment: &TcpSegment, was_here: bool) {
+        let Direction { receiver, sender, .. } = &mut self.directions[near];
+        if was_here {
+            let payload = segment.payload.clone();
+            let again = Segment { offset, payload, fin: false, push: false, timestamps: None };
+            receiver.on_segment(now, again, sender.queue_mut(), 0);
+        }
+        receiver.request_ack();
     }
 
     /// A segment that no end of this connection can have sent. Whoever sends it is told what could be; but where an end sends nothing else,

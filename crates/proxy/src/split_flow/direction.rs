@@ -95,7 +95,7 @@ impl Direction {
         let ack = if control.ack.is_none() { leg(from).sender.ack } else { AckPolicy::ByOwner };
         let mut receiver = Receiver::new(standing.next, standing.edge, mss, ack);
         if let Some(val) = standing.ts_recent.filter(|_| agreed.timestamps) {
-            receiver.set_ts_recent(val);
+            receiver.set_ts_recent(now, val);
         }
         let opening = Opening { now, next: standing.next, mss, ts_recent: receiver.ts_recent() };
         Direction {

@@ -180,13 +180,29 @@ impl Observation {
     /// A segment passes, from `side`.
     pub fn on_segment(&mut self, now: Time, side: Side, segment: &TcpSegment) -> Seen {
         self.last = now;
-        self.reset |= segment.header.flags.contains(TcpFlags::RST);
+        self.reset |= segment.header.flags.contains(TcpFlags::RST) && self.is_reset_by(side, segment);
         self.streams[side.other().index()].on_answer(now, segment);
         let seen = self.streams[side.index()].on_segment(now, segment);
         if side == Side::Server && seen.bytes > 0 {
             self.first_byte.get_or_insert(now);
         }
         seen
+    }
+
+    /// Whether a reset of `side` stands where the other end believes it (RFC 5961 §3), as far as that was seen: where all that was sent ends, or what was
+    /// acknowledged; or it answers a SYN (RFC 9293 §3.10.7.3).
+    fn is_reset_by(&self, side: Side, segment: &TcpSegment) -> bool {
+        let header = &segment.header;
+        let (own, other) = (&self.streams[side.index()], &self.streams[side.other().index()]);
+        match own.space.and_then(|space| space.offset(header.seq, own.highest)) {
+            Some(offset) => offset == own.highest || offset == own.acknowledged,
+            None => {
+                header.flags.contains(TcpFlags::ACK)
+                    && other
+                        .space
+                        .is_some_and(|space| space.offset(header.ack, other.highest) == Some(other.highest))
+            }
+        }
     }
 
     /// Whether the client opened it with this sequence number.
@@ -337,7 +353,21 @@ mod tests {
         flow.on_segment(at(340), Side::Client, &segment(Side::Client, TcpFlags::ACK, 7, 0, 2));
         assert!(flow.is_over());
         let mut flow = opened();
+        flow.on_segment(at(150), Side::Client, &segment(Side::Client, TcpFlags::ACK, 1, 500, 1));
+        for (side, offset) in
+            [(Side::Server, 2), (Side::Server, 70_000), (Side::Client, 300), (Side::Client, 502)]
+        {
+            flow.on_segment(at(160), side, &segment(side, TcpFlags::RST, offset, 0, 0));
+            assert!(!flow.is_over(), "somebody guessed");
+        }
         flow.on_segment(at(200), Side::Server, &segment(Side::Server, TcpFlags::RST, 1, 0, 0));
         assert!(flow.is_over());
+        let mut refused = Observation::new(at(0));
+        refused.on_segment(at(0), Side::Client, &segment(Side::Client, TcpFlags::SYN, 0, 0, 0));
+        let answer = |ack| segment(Side::Server, TcpFlags::RST | TcpFlags::ACK, 0, 0, ack);
+        refused.on_segment(at(10), Side::Server, &answer(7));
+        assert!(!refused.is_over());
+        refused.on_segment(at(20), Side::Server, &answer(1));
+        assert!(refused.is_over());
     }
 }

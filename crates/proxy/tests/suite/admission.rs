@@ -302,7 +302,7 @@ fn a_whole_flow_makes_room_in_a_full_table_and_ends_with_another_on_its_ports() 
 }
 
 /// The client of `client` fetches 40 kB, which takes `ms` from its SYN on, and closes nothing.
-fn fetch(gateway: &mut Gateway, start: Time, client: u16, ms: u64) {
+fn fetch(gateway: &mut Gateway, start: Time, client: u16, ms: u64, mut look: impl FnMut(&Gateway)) {
     open(gateway, start, client);
     for n in 0..40 {
         pass(gateway, start, segment(SERVER, client, 1 + 1000 * n, TcpFlags::ACK, 1000));
@@ -311,6 +311,7 @@ fn fetch(gateway: &mut Gateway, start: Time, client: u16, ms: u64) {
             tcp.header.ack = SeqNum(100 + 1 + 1000 * (n + 1));
         }
         pass(gateway, start + Duration::from_millis(ms * u64::from(n + 1) / 40), ack);
+        look(gateway);
     }
 }
 
@@ -322,13 +323,24 @@ fn where_splitting_does_harm_flows_stay_whole_and_running_ones_are_stepped_out_o
     config.check().unwrap();
     let mut gateway = Gateway::new(config);
     let mut states = Vec::new();
+    let of_many = |gateway: &Gateway| {
+        gateway.flows().filter(|flow| flow.key.src.port() >= 20_000 && flow.state == "split").count()
+    };
+    (20_000..22_000).for_each(|client| open(&mut gateway, secs(2), client));
+    assert_eq!(of_many(&gateway), 2_000, "a second has one group");
+    let (mut end, mut left_at_once) = (secs(0), None);
     for n in 0..200 {
         let (start, client) = (secs(10 + n), 5000 + n as u16);
+        end = start + Duration::from_secs(1);
         open(&mut gateway, start, 9999);
         let control = gateway.flows().any(|flow| flow.key.src.port() == 9999 && flow.state == "control");
         let reset = segment(CLIENT, 9999, 1, TcpFlags::RST, 0);
         pass(&mut gateway, start, reset);
-        fetch(&mut gateway, start, client, if control { 300 } else { 700 });
+        fetch(&mut gateway, start, client, if control { 300 } else { 700 }, |gateway| {
+            if gateway.counters().gain_harms > 0 {
+                left_at_once.get_or_insert(of_many(gateway));
+            }
+        });
         let state = gateway.flows().find(|flow| flow.key.src.port() == client).map(|flow| flow.state);
         assert!(control || state != Some("control"), "a second has one group");
         states.push(state);
@@ -343,6 +355,12 @@ fn where_splitting_does_harm_flows_stay_whole_and_running_ones_are_stepped_out_o
         gateway.gains()
     );
     assert!(states.contains(&Some("split")) && states.contains(&Some("control")), "{states:?}");
+    // Packets do not wait until all are found.
+    assert!(left_at_once.is_some_and(|left| (1_000..2_000).contains(&left)), "{left_at_once:?}");
+    for millis in 0..10 {
+        gateway.handle_timeout(end + Duration::from_millis(millis));
+    }
+    assert_eq!(of_many(&gateway), 0);
     assert!(gateway.flows().all(|flow| flow.state == "control"), "nothing was held of those that were split");
     // One host is all that was seen.
     assert!(gateway.gains().iter().all(|gain| gain.harmed_hosts.len() == 1), "{:?}", gateway.gains());

@@ -315,6 +315,46 @@ fn forged_clocks_neither_measure_nor_shut_out() {
     assert_eq!(world.leg().delivered, u64::from(10 * MSS));
 }
 
+/// Somebody knows the addresses, and guesses among all that has passed. Only what lies in the window counts (RFC 9293 §3.10.7.4): what was acknowledged before
+/// acknowledges nothing, opens no window and sets no clock. Real ends send it when an acknowledgment was lost, and are told what is here.
+#[test]
+fn nothing_counts_of_what_lies_below_what_was_acknowledged() {
+    for clock in [Some(1 << 30), None] {
+        let mut world = World::open(true);
+        let client = |clock: u32| Said { stamps: Some((CLOCKS[0] + clock, CLOCKS[1] + 20)), ..ACK };
+        let server = |clock: u32| Said { stamps: Some((CLOCKS[1] + clock, CLOCKS[0] + 20)), ..ACK };
+        world.says(false, 1, 1, 0, server(20), &[]);
+        for number in 0..8 {
+            world.says(true, 1 + number * MSS, 1, MSS, client(30), &[]);
+        }
+        world.wait(20);
+        world.says(false, 1, 1 + 8 * MSS, 0, server(30), &[]);
+        for number in 0..5 {
+            world.says(false, 1 + number * MSS, 1 + 8 * MSS, MSS, server(30), &[]);
+        }
+        world.wait(60);
+        let before = world.leg();
+        assert!(before.in_flight > 0 && before.delivered == 0, "{before:?}");
+        for seq in (1..7 * MSS).step_by(997) {
+            let stamps = clock.map(|clock| (CLOCKS[0].wrapping_add(clock), CLOCKS[1] + 25));
+            for len in [0, 100] {
+                world.says(true, seq, 1 + 5 * MSS, len, Said { stamps, ..ACK }, &[]);
+            }
+        }
+        assert_eq!(world.leg().delivered, 0, "the client has none of it");
+        world.out.clear();
+        world.says(true, 1 + 6 * MSS, 1, MSS, client(40), &[]);
+        let again = world.out.iter().rev().find(|(down, _)| *down).map(|(_, segment)| &segment.header);
+        let again = again.expect("who retransmits in vain is answered");
+        assert_eq!(again.ack.0.wrapping_sub(ISN), 1 + 8 * MSS);
+        world.out.clear();
+        world.says(true, 1 + 8 * MSS, 1 + 5 * MSS, 500, client(60), &[]);
+        let up: usize =
+            world.out.iter().filter(|(down, _)| !down).map(|(_, segment)| segment.payload.len()).sum();
+        assert_eq!((up, world.leg().delivered), (500, u64::from(5 * MSS)), "its own clock is not old");
+    }
+}
+
 /// A storm of resets at guessed places (RFC 5961 §3.2): none resets, and few are answered (§7).
 #[test]
 fn resets_at_guessed_places_end_nothing_and_are_seldom_answered() {

@@ -5,9 +5,6 @@ use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::{IpHeader, ProbeOption, RateOption, TcpFlags, TcpHeader, TcpSegment};
 
-/// After this time without a segment a timestamp says nothing any more: the peer's clock may have
-/// gone half around (RFC 7323 §5.5).
-const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3600);
 /// An echo of what was sent longer ago measures nothing: nothing lives longer in the network.
 const LONGEST_ECHO: Duration = Duration::from_secs(600);
 
@@ -105,11 +102,7 @@ impl Connection {
             return true;
         }
         let Some(timestamps) = header.options.timestamps else { return false };
-        if !self.receiver.is_old_duplicate(Some(timestamps)) {
-            return true;
-        }
-        if now.saturating_since(self.timers.heard_at) > TIMESTAMP_LIFE {
-            self.receiver.set_ts_recent(timestamps.val);
+        if !self.receiver.is_old_duplicate(now, Some(timestamps)) {
             return true;
         }
         if !is_old {

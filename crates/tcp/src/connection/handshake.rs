@@ -170,7 +170,7 @@ impl Connection {
         self.receiver = Receiver::new(1, edge, expected, profile.ack);
         self.advertised = edge;
         if let Some(timestamps) = options.timestamps.filter(|_| self.agreed.timestamps) {
-            self.receiver.set_ts_recent(timestamps.val);
+            self.receiver.set_ts_recent(now, timestamps.val);
         }
     }
 

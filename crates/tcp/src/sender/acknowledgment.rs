@@ -39,7 +39,7 @@ impl Sender {
         // What was reported to have arrived is where the acknowledgment stands: the receiver has discarded it. Our own timer finds that (RFC 2018 §8); a
         // manager's runs while something is in flight, and this is, again.
         if !self.manager.has_own_timer() && self.board.first().is_some_and(|(_, record)| record.sacked) {
-            self.board.forget_sacked();
+            self.on_reneged(now);
         }
         // A window that opens shows as well that the path carries something.
         if delivered > 0 || window_changed {
@@ -127,6 +127,17 @@ impl Sender {
         if self.board.is_empty() {
             self.timers.rto_at = None;
         }
+    }
+
+    /// The receiver has discarded what it reported: the first segment, and perhaps more. All of it is forgotten once in an RTO; whoever says so with each
+    /// acknowledgment has the first segment again, and not thousands looked through.
+    fn on_reneged(&mut self, now: Time) {
+        let (now, before) = ((now.as_nanos() / 1_000_000) as u32, self.timers.reneged_at);
+        if before > 0 && u128::from(now.wrapping_sub(before)) < self.rtt.rto().as_millis() {
+            return self.board.forget_first_sacked();
+        }
+        self.timers.reneged_at = now.max(1);
+        self.board.forget_sacked();
     }
 
     /// Takes the window. Returns whether the right edge moved.

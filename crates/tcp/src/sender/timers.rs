@@ -16,6 +16,8 @@ pub(super) struct Timers {
     pub pace_at: Option<Time>,
     /// RTOs in a row without an answer.
     pub timeouts: u32,
+    /// When the receiver last took back what it had reported, and all of that was forgotten, in milliseconds; at 0, never.
+    pub reneged_at: u32,
 }
 
 /// When the retransmission timer expires that is started now: coarse timers only do on a tick.

@@ -216,25 +216,40 @@ fn nothing_follows_a_fin() {
 #[test]
 fn a_timestamp_that_runs_backwards_marks_an_old_duplicate() {
     let mut t = Trace::new(DELAYED);
-    t.receiver.set_ts_recent(1_000);
-    let old = |val| t.receiver.is_old_duplicate(Some(Timestamps { val, ecr: 0 }));
+    t.receiver.set_ts_recent(Time::ZERO, 1_000);
+    let old = |val| t.receiver.is_old_duplicate(Time::ZERO, Some(Timestamps { val, ecr: 0 }));
     assert!(old(999) && !old(1_000) && !old(1_001));
-    assert!(!t.receiver.is_old_duplicate(None));
+    assert!(!t.receiver.is_old_duplicate(Time::ZERO, None));
+}
+
+#[test]
+fn a_clock_of_microseconds_may_have_gone_half_round() {
+    let mut t = Trace::new(DELAYED);
+    t.receiver.set_ts_recent(Time::from_secs(10), 1_000);
+    let behind = Some(Timestamps { val: 1_000u32.wrapping_add(1 << 31), ecr: 0 });
+    let half_round = 10 + (1 << 31) / 1_000_000;
+    assert!(t.receiver.is_old_duplicate(Time::from_secs(half_round - 1), behind));
+    assert!(!t.receiver.is_old_duplicate(Time::from_secs(half_round), behind));
+    // It is the one to compare with from then on.
+    t.receiver.note_timestamps(Time::from_secs(half_round), 1, behind);
+    assert_eq!(t.receiver.ts_recent(), behind.map(|timestamps| timestamps.val));
+    let before = behind.map(|timestamps| Timestamps { val: timestamps.val - 1, ..timestamps });
+    assert!(t.receiver.is_old_duplicate(Time::from_secs(half_round + 1), before));
 }
 
 #[test]
 fn timestamps_compare_across_their_wrap() {
     let mut t = Trace::new(DELAYED);
-    t.receiver.set_ts_recent(u32::MAX);
-    assert!(!t.receiver.is_old_duplicate(Some(Timestamps { val: 5, ecr: 0 })));
-    t.receiver.set_ts_recent(5);
-    assert!(t.receiver.is_old_duplicate(Some(Timestamps { val: u32::MAX, ecr: 0 })));
+    t.receiver.set_ts_recent(Time::ZERO, u32::MAX);
+    assert!(!t.receiver.is_old_duplicate(Time::ZERO, Some(Timestamps { val: 5, ecr: 0 })));
+    t.receiver.set_ts_recent(Time::ZERO, 5);
+    assert!(t.receiver.is_old_duplicate(Time::ZERO, Some(Timestamps { val: u32::MAX, ecr: 0 })));
 }
 
 #[test]
 fn the_echo_is_that_of_the_segment_that_the_acknowledgment_is_due_to() {
     let mut t = Trace::new(DELAYED);
-    t.receiver.set_ts_recent(100);
+    t.receiver.set_ts_recent(Time::ZERO, 100);
     t.stamped(1, 1_000, 110);
     assert_eq!(t.receiver.ts_recent(), Some(110));
     t.stamped(1_001, 1_000, 120); // of two segments, the first: the delay of its ACK counts

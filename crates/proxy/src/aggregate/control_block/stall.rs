@@ -12,7 +12,7 @@ const STEADY_PROBES: u32 = 16;
 const ASKED_AT_ONCE: u64 = 4;
 /// The longest time between two probes.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// After a stall of this length a host is taken for gone: as long as Linux tries (`tcp_retries2`).
+/// A connection of which nothing was answered for this long is given up: as long as Linux tries (`tcp_retries2`).
 const GIVE_UP: Duration = Duration::from_secs(924);
 /// A connection is silent itself, and it is not the link, that does not answer for this many round trips while others do.
 const SILENT_ROUND_TRIPS: u32 = 4;
@@ -20,6 +20,24 @@ const SILENT_ROUND_TRIPS: u32 = 4;
 const SILENT_TIME: Duration = Duration::from_secs(1);
 /// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+/// When a silent connection is to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Question {
+    pub at: Time,
+    pub slot: u32,
+    /// Of the connection that has the slot.
+    pub serial: u64,
+}
+
+/// What becomes of a silent connection whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It is asked again.
+    Asks,
+    /// It has been silent for too long.
+    GivesUp,
+}
 
 impl Aggregate {
     /// How long to wait after a probe: linear, not exponential. By the shortest round trip, for what was queued on a link
@@ -49,9 +67,9 @@ impl Aggregate {
         self.settle_timer(now);
     }
 
-    /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
+    /// Something of the connection in `slot` is lost, as others' deliveries show. Whoever does not answer for long, while others
     /// do, is silent itself.
-    pub fn on_lost(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+    pub fn on_lost(&mut self, now: Time, slot: u32, member: &mut Member, flow: &SplitFlow) {
         let since = *member.unanswered.get_or_insert(now);
         let round_trips = self.rack_rtt().unwrap_or_default() * SILENT_ROUND_TRIPS;
         let (Some(sender), true) =
@@ -65,7 +83,7 @@ impl Aggregate {
         }
         let wait = self.probe_wait(0).max(SILENT_TIME);
         member.silence = Some(Silence { ask_at: now + wait, wait });
-        self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
+        self.questions.push(Reverse(Question { at: now + wait, slot, serial: member.serial }));
         self.count(now, member, sender);
         if core::mem::take(&mut member.active) {
             self.parts.set_active(member.part, false);
@@ -76,29 +94,44 @@ impl Aggregate {
 
     /// The link is back. That a connection did not answer meanwhile says nothing of it; but if it had not answered
     /// before the stall either, then there was perhaps none.
-    pub fn on_link_back(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+    pub fn on_link_back(&mut self, now: Time, slot: u32, member: &mut Member, flow: &SplitFlow) {
         match member.unanswered {
-            Some(since) if since < self.stalled_at => self.on_lost(now, member, flow),
-            Some(_) => member.unanswered = Some(now),
+            Some(since) if since < self.stalled_at => self.on_lost(now, slot, member, flow),
+            // Who was asked meanwhile owes an answer from now on.
+            Some(_) => member.unanswered = (member.probed_at >= self.stalled_at).then_some(now),
             None => {}
         }
     }
 
-    /// Whether a connection is to be asked now. If it is silent, when to ask it next is noted.
-    pub fn asks(&mut self, now: Time, member: &mut Member) -> Option<Expired> {
-        let silence = member.silence.as_mut()?;
-        let due = silence.ask_at <= now;
-        if due {
-            silence.wait = (2 * silence.wait).min(LONGEST_SILENCE);
-            silence.ask_at = now + silence.wait;
+    /// When the next silent connection is to be asked again.
+    pub(super) fn next_question(&self) -> Option<Time> {
+        self.questions.peek().map(|Reverse(question)| question.at)
+    }
+
+    /// The next silent connection whose time has come, by slot and serial number. It may have answered, or be another one's by now.
+    pub fn pop_question(&mut self, now: Time) -> Option<(u32, u64)> {
+        if self.next_question()? > now {
+            return None;
         }
-        let at = silence.ask_at;
-        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
+        self.questions.pop().map(|Reverse(question)| (question.slot, question.serial))
+    }
+
+    /// What becomes of the connection in `slot`, if it is silent and its time has come. When to ask it next is noted.
+    pub fn asks(&mut self, now: Time, slot: u32, member: &mut Member) -> Option<Patience> {
+        let silence = member.silence.as_mut().filter(|silence| silence.ask_at <= now)?;
+        silence.wait = (2 * silence.wait).min(LONGEST_SILENCE);
+        silence.ask_at = now + silence.wait;
+        self.questions.push(Reverse(Question { at: silence.ask_at, slot, serial: member.serial }));
         let silent = now.saturating_since(member.unanswered.unwrap_or(now));
-        if silent > GIVE_UP {
-            return Some(Expired::Gone);
-        }
-        due.then_some(Expired::Ask)
+        Some(if silent > GIVE_UP { Patience::GivesUp } else { Patience::Asks })
+    }
+
+    /// Whether nothing of a connection was answered for so long, while the link carried nothing, that its peer is taken for gone. Who has nothing on its way
+    /// owes no answer, however long the others wait for theirs.
+    pub fn gives_up(&self, now: Time, member: &mut Member, flow: &SplitFlow) -> bool {
+        let owes = flow.managed_sender().is_some_and(|sender| sender.undelivered() > 0);
+        owes && member.silence.is_none()
+            && now.saturating_since(*member.unanswered.get_or_insert(now)) > GIVE_UP
     }
 
     /// The order in which connections probe a stalled link: those first that have not done so. Of these, those of which nothing is on its way, for nobody
@@ -126,8 +159,7 @@ impl Aggregate {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look_at = None;
         }
-        if self.ask_at.is_some_and(|at| at <= now) {
-            self.ask_at = None;
+        if self.next_question().is_some_and(|at| at <= now) {
             return Expired::Ask;
         }
         if self.rto_at.is_none_or(|at| at > now) {
@@ -138,12 +170,7 @@ impl Aggregate {
         self.stalled_at = stall.since;
         stall.probes += 1;
         stall.probed_at = now;
-        let (since, probes) = (stall.since, stall.probes);
-        if now.saturating_since(since) > GIVE_UP {
-            self.stall = None;
-            self.rto_at = None;
-            return Expired::Gone;
-        }
+        let probes = stall.probes;
         self.rto_at = Some(now + self.probe_wait(probes));
         Expired::Probe
     }

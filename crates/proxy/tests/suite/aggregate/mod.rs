@@ -477,6 +477,35 @@ fn a_host_that_does_not_answer_for_a_quarter_of_an_hour_is_given_up() {
     assert_eq!(site.sent().iter().filter(|s| s.0 == B).count(), 10);
 }
 
+/// Who has nothing on its way owes no answer, and who has just begun to wait has time: a laptop that sleeps loses the connection that waits for it, and finds the
+/// others as it left them.
+#[test]
+fn a_host_that_does_not_answer_loses_no_connection_that_owes_nothing_or_has_just_begun() {
+    const IDLE: (u16, u16) = (1, 5003);
+    let mut site = Site::clamped(10_000);
+    for flow in [A, B, IDLE] {
+        site.open(flow);
+    }
+    site.send(A, 1, 10);
+    site.wait(900_000);
+    site.send(B, 1, 1);
+    site.wait(100_000);
+    assert_eq!(site.resets, 2, "A's two ends alone");
+    let host = site.gateway.hosts().next().unwrap();
+    assert_eq!(host.flows, 2);
+    // When it is there again, both go on.
+    site.sent();
+    site.mobile_says(B, TcpFlags::ACK, 1 + MSS, &[]);
+    site.send(IDLE, 1, 3);
+    site.wait(300);
+    assert_eq!(site.sent().iter().filter(|sent| sent.0 == IDLE).map(|sent| sent.2).sum::<u32>(), 3 * MSS);
+    // B was asked in its turn, and is given up when its own time is over.
+    site.mobile_says(IDLE, TcpFlags::ACK, 1 + 3 * MSS, &[]);
+    site.send(B, 1 + MSS, 1);
+    site.wait(1_000_000);
+    assert_eq!((site.resets, site.gateway.hosts().next().unwrap().flows), (4, 1));
+}
+
 /// A probe of a window smaller than a segment carries what fits, without a turn. When it is lost, and what the phone says of a
 /// larger window too, nobody else's timer is there.
 #[test]
