@@ -79,7 +79,11 @@ const BY_LABEL: &[ByLabel] = &[
 const PLAIN: &[(&str, &str, &str)] = &[
     ("flows_resumed", "Flows that a predecessor left and that went on", "flows_resumed"),
     ("packets_passed_untouched", "Packets that were forwarded as they came", "forwarded_untouched"),
-    ("segments_unacceptable", "Segments outside of what their connection can hold", "segments_unacceptable"),
+    (
+        "segments_unacceptable",
+        "Segments outside of the window of their connection, or old by their timestamp: beyond it, or sent again though all of it was acknowledged",
+        "segments_unacceptable",
+    ),
     ("half_open_forgotten", "Connections that were forgotten before they were open", "half_open_forgotten"),
     ("gain_harms", "How often splitting was found to make a class slower", "gain_harms"),
     ("rounds", "Rounds of the event loop", "rounds"),

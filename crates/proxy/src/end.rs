@@ -93,6 +93,11 @@ impl End {
         }
     }
 
+    /// Its clock stands there, whatever it was before.
+    pub(crate) fn set_clock(&mut self, val: u32) {
+        self.ts_val = Some(val);
+    }
+
     /// Its clock stands there, or further.
     pub(crate) fn tell_clock(&mut self, val: u32) {
         if self.ts_val.is_some_and(|latest| val.wrapping_sub(latest) as i32 > 0) {

@@ -235,6 +235,9 @@ impl Aggregate {
         }
         if let Some(Silence { ask_at, .. }) = member.silence {
             self.questions.push(Reverse(Question { at: ask_at, slot, serial: member.serial }));
+        } else {
+            // That nothing was answered by the former link says nothing of this one.
+            member.unanswered = member.unanswered.map(|_| now);
         }
         self.count(now, member, sender);
         self.on_active(now);

@@ -69,9 +69,11 @@ impl SplitFlow {
         let fin = u64::from(header.flags.contains(TcpFlags::FIN));
         let end = offset + segment.payload.len() as u64 + fin;
         // Nor of one from below, where everything was acknowledged: who believed it would take the word of whoever knows what has passed. A probe is just below
-        // (RFC 9293 §3.8.4), and what a predecessor acknowledged is looked at before.
+        // (RFC 9293 §3.8.4), and what ends say who have spoken past us is looked at before.
         let is_probe = offset + 1 == receiver.next() && segment.payload.len() <= 1 && fin == 0;
-        let below = end < receiver.last_ack() && !is_probe && self.resumed.is_none();
+        let acknowledged = receiver.last_ack().min(self.directions[near].ack());
+        let below = end < acknowledged && !is_probe && !self.may_have_spoken_past_us(now);
+        let receiver = &mut self.directions[near].receiver;
         let old = self.agreed.timestamps && receiver.is_old_duplicate(now, header.options.timestamps);
         if beyond || below || old {
             self.rejected.unacceptable += 1;
@@ -109,7 +111,15 @@ impl SplitFlow {
         }
         self.ends[near].observe(packet.ip, segment);
         if self.agreed.timestamps {
-            self.directions[near].receiver.note_timestamps(now, offset, header.options.timestamps);
+            let receiver = &mut self.directions[near].receiver;
+            let before = receiver.ts_recent();
+            receiver.note_timestamps(now, offset, header.options.timestamps);
+            // While it was silent, its clock has gone round: what is said in its name goes on from there.
+            if let (Some(before), Some(val)) = (before, receiver.ts_recent())
+                && (val.wrapping_sub(before) as i32) < 0
+            {
+                self.ends[near].set_clock(val);
+            }
         }
         if self.managed == Some(side) && self.agreed.timestamps {
             self.stamp = header.options.timestamps.map(|timestamps| timestamps.val);

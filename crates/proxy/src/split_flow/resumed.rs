@@ -243,6 +243,11 @@ impl SplitFlow {
         Inherited::assemble(self.record(serial), pieces)
     }
 
+    /// Whether its ends may have spoken past us so lately that what they say is behind what a predecessor knew.
+    pub(super) fn may_have_spoken_past_us(&self, now: Time) -> bool {
+        self.resumed.as_ref().is_some_and(|resumed| now < resumed.until)
+    }
+
     /// Where SND.NXT is of what is sent to `side`, what a predecessor had sent counted.
     pub(super) fn sent_to(&self, side: Side) -> u64 {
         let far = side.other().index();

@@ -1,7 +1,7 @@
 //! An end that keeps to TCP in form only: it acknowledges too much, too finely or takes it back, plays with its clock and its window, or
 //! somebody forges errors and resets in another's name. What the gateway makes of it is what the RFCs ask of any sender and receiver.
 use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
-use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, LegInfo, Policy};
+use shorthaul_proxy::{AggregateConfig, Delivered, Gateway, GatewayConfig, LegInfo, Policy, SenderControl};
 use shorthaul_testkit::packets::ip;
 use shorthaul_types::{FlowKey, SeqNum};
 use shorthaul_wire::{
@@ -353,6 +353,37 @@ fn nothing_counts_of_what_lies_below_what_was_acknowledged() {
             world.out.iter().filter(|(down, _)| !down).map(|(_, segment)| segment.payload.len()).sum();
         assert_eq!((up, world.leg().delivered), (500, u64::from(5 * MSS)), "its own clock is not old");
     }
+}
+
+/// An end was silent while its clock, of microseconds, has gone more than half round (RFC 7323 §5.5): it is heard, and what is said in its name has its clock again.
+#[test]
+fn who_comes_back_with_a_clock_that_has_gone_round_is_heard() {
+    let mut world = World::open(true);
+    let client = |clock: u32| Said { stamps: Some((CLOCKS[0].wrapping_add(clock), CLOCKS[1])), ..ACK };
+    world.says(true, 1, 1, 100, client(1_000), &[]);
+    world.wait(40 * 60 * 1_000);
+    world.out.clear();
+    world.says(true, 101, 1, 100, client(2_400_000_000), &[]);
+    world.wait(20);
+    let up = world.out.iter().filter(|(down, segment)| !down && !segment.payload.is_empty());
+    let stamps: Vec<_> = up.filter_map(|(_, segment)| segment.header.options.timestamps).collect();
+    let expected = CLOCKS[0].wrapping_add(2_400_000_000);
+    assert!(!stamps.is_empty() && stamps.iter().all(|stamps| stamps.val == expected), "{stamps:?}");
+}
+
+/// What has come and is not acknowledged is sent again, with all that its sender has heard meanwhile: that is not below anything.
+#[test]
+fn what_was_not_acknowledged_counts_when_it_is_sent_again() {
+    let senders = SenderControl::acknowledging(Delivered {});
+    let mut world = World::open_by(GatewayConfig::of(Policy { senders, ..Policy::default() }), false);
+    world.says(false, 1, 1, 0, ACK, &[]);
+    world.says(true, 1, 1, 500, ACK, &[]);
+    world.serves(1, 3);
+    world.wait(20);
+    world.says(false, 1, 501, MSS, ACK, &[]);
+    let flow = world.subject.gateway.flows().next().expect("the flow is known");
+    let [to_server, _] = flow.legs.expect("it is split");
+    assert_eq!(to_server.delivered, 500);
 }
 
 /// A storm of resets at guessed places (RFC 5961 §3.2): none resets, and few are answered (§7).

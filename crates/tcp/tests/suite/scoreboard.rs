@@ -15,6 +15,7 @@ enum Event {
     MarkLost(u64, u64),
     MarkLostBefore { transmission: u64, end: u64 },
     ForgetReports,
+    ForgetFirstReport,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -27,6 +28,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => range.prop_map(|(at, len)| Event::MarkLost(at, len)),
         2 => (0..30u64, 0..STREAM).prop_map(|(transmission, end)| Event::MarkLostBefore { transmission, end }),
         1 => Just(Event::ForgetReports),
+        1 => Just(Event::ForgetFirstReport),
     ]
 }
 
@@ -102,6 +104,13 @@ impl Model {
             Event::ForgetReports => {
                 board.forget_sacked();
                 bytes.iter_mut().for_each(|byte| byte.sacked = false);
+            }
+            Event::ForgetFirstReport => {
+                let first = board.first().map(|(start, record)| start..record.end);
+                board.forget_first_sacked();
+                for byte in first.into_iter().flat_map(|range| range.start as usize..range.end as usize) {
+                    bytes[byte].sacked = false;
+                }
             }
         }
     }
