@@ -1,7 +1,7 @@
 //! What of this host helps or hinders gateways and nodes, and the command that mends it.
 use crate::attach::choose;
 use crate::attach::obstacle::obstacles;
-use crate::bridge::{Ports, look};
+use crate::bridge::look;
 use crate::host::{gateway_rules, running};
 use crate::preflight::{SEE, may_administer};
 use crate::{Config, Way};
@@ -75,10 +75,20 @@ pub fn examine(config: &Config) -> Vec<Finding> {
 fn bridge(config: &Config, names: &[String; 2]) -> Finding {
     let [access, wan] = names;
     match look(config, names) {
-        Ok(Ports { bridge: Some(bridge), .. }) => {
-            well("bridge", format!("{access} and {wan} are the ports of {}", bridge.name))
-        }
-        Ok(Ports { bridge: None, .. }) => well("bridge", format!("{access} and {wan} can be joined")),
+        Ok(found) => match (&found.bridge, found.apart().next()) {
+            (Some(bridge), None) => {
+                well("bridge", format!("{access} and {wan} are the ports of {}", bridge.name))
+            }
+            (Some(bridge), Some(apart)) => note(
+                "bridge",
+                format!(
+                    "{} is no port of {}: nothing passes between {access} and {wan}",
+                    apart.name, bridge.name
+                ),
+                "start the gateway again, which joins them",
+            ),
+            (None, _) => well("bridge", format!("{access} and {wan} can be joined")),
+        },
         Err(error) => {
             wrong("bridge", error.to_string(), format!("shorthaul gateway --bridge {access},{wan} --check"))
         }

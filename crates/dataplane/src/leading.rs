@@ -1,7 +1,8 @@
 //! What leads packets into a gateway's devices: programs at the access interfaces, rules and routes, or programs at the ports of a bridge.
-use crate::attach::{Attachment, Vanished};
+use crate::attach::Attachment;
 use crate::bridge::{Bridge, Lost};
 use crate::daemon_error::DaemonError;
+use crate::vanished::Vanished;
 use crate::{Config, Interception, Notice, Routes, Way};
 use std::io;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ impl Leading {
     pub fn begin(&mut self) -> io::Result<()> {
         match self {
             Leading::Attached(attachment) => attachment.begin(),
-            _ => Ok(()),
+            Leading::Bridged(bridge) => bridge.begin(),
+            Leading::Routed(_) => Ok(()),
         }
     }
 
@@ -61,7 +63,8 @@ impl Leading {
     pub fn vanished(&self) -> Option<Arc<Vanished>> {
         match self {
             Leading::Attached(attachment) => Some(Arc::clone(&attachment.vanished)),
-            _ => None,
+            Leading::Bridged(bridge) => Some(Arc::clone(&bridge.vanished)),
+            Leading::Routed(_) => None,
         }
     }
 

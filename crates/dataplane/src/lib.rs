@@ -43,6 +43,7 @@ mod rounds;
 mod routes;
 mod steering;
 mod take_over;
+mod vanished;
 
 pub use attach::{AttachError, Way};
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};

@@ -77,6 +77,18 @@ pub enum Notice {
         /// All of them.
         names: Vec<String>,
     },
+    /// Interfaces are no ports of the bridge any more.
+    Apart {
+        /// The bridge.
+        bridge: String,
+        /// All of them.
+        names: Vec<String>,
+    },
+    /// Both interfaces are ports of the bridge again, and were the same all the while.
+    Joined {
+        /// The bridge.
+        bridge: String,
+    },
     /// The headers of frames do not outlive the process.
     HeadersNotKept {
         /// Why.
@@ -169,6 +181,18 @@ impl fmt::Display for Notice {
                     names => format!("`{}` are", names.join("`, `")),
                 }
             ),
+            Notice::Apart { bridge, names } => write!(
+                f,
+                "{} no part of the bridge `{bridge}` any more: what it joined is apart, and nothing passes between. When there is an interface of \
+                 that name again the gateway ends, and the next one goes on with the connections",
+                match names.as_slice() {
+                    [name] => format!("`{name}` is"),
+                    names => format!("`{}` are", names.join("`, `")),
+                }
+            ),
+            Notice::Joined { bridge } => {
+                write!(f, "both interfaces are parts of the bridge `{bridge}` again, and all passes between")
+            }
             Notice::OtherVersion { file } => write!(
                 f,
                 "`{}` was written by another version of this program: nothing is known of the connections in it, and those of which bytes were held \

@@ -1,5 +1,4 @@
 //! The rounds of the first worker, which has the signals and is told what all of them are told.
-use crate::attach::Vanished;
 use crate::bandwidth::BandwidthFile;
 use crate::crew::{Crew, DRAINING, Draining, IDLE};
 use crate::daemon::ReadAgain;
@@ -8,6 +7,7 @@ use crate::desk::{Controlled, Desk, Told};
 use crate::notice::Notice;
 use crate::preflight::on_this_host;
 use crate::reread::Reread;
+use crate::vanished::Vanished;
 use crate::{Config, EventLoop, Session, take_over};
 use shorthaul_os::monotonic;
 use shorthaul_os::signals::{Asked, Signals};
@@ -65,8 +65,12 @@ pub(crate) fn work<M: Controlled>(
                 notify(notice);
             }
         }
-        if let Some(names) = vanished.as_ref().and_then(|vanished| vanished.news()) {
-            notify(Notice::Vanished { names });
+        if let Some(vanished) = &vanished {
+            vanished.news().into_iter().for_each(&mut *notify);
+            // One that ends already goes on with what it can still deliver.
+            if let Some(error) = vanished.end().filter(|_| end.is_none()) {
+                return Err(error);
+            }
         }
         if !is_short && event_loop.stats().is_short_of_room() {
             is_short = true;

@@ -444,6 +444,82 @@ fn a_bridge_is_taken_over_and_left_without_a_byte_lost() {
     assert!(remains().is_empty());
 }
 
+/// The client's cable is pulled, and with it the box's interface; then there is another one of that name, as of a network card that is plugged in
+/// again. Of somebody else's bridge it is a part only when somebody makes it one.
+fn has_a_port_made_again(site: &Site, bridge: &str, is_own: bool) {
+    let here = site.at_box();
+    let mut gateway = site.start(&[]);
+    let mut said = BufReader::new(gateway.child.stderr.take().unwrap()).lines();
+    let mut hears = |words: &str| loop {
+        let line = said.next().unwrap_or_else(|| panic!("it never said `{words}`")).unwrap();
+        if line.contains(words) {
+            break line;
+        }
+    };
+    let (mut client, mut server) = site.connect(SERVER[0]);
+    let mut next = None;
+    transfer(&mut server, &mut client, MUCH, || {
+        let hardware = site.hardware_address("client");
+        ip(here, "link del to-client");
+        let line = hears("any more");
+        assert!(line.contains("`to-client` is no part of the bridge") && line.contains(bridge), "{line}");
+        let [network, _] = site.lab.host("client").namespace_files();
+        let other_end = format!("peer name to-box address {hardware} netns {}", network.display());
+        ip(here, &format!("link add to-client type veth {other_end}"));
+        ip(site.lab.host("client"), "link set to-box up");
+        ip(site.lab.host("client"), &format!("addr add {}/24 dev to-box", CLIENT[0]));
+        ip(site.lab.host("client"), &format!("addr add {}/64 dev to-box nodad", CLIENT[1]));
+        ip(here, "link set to-client up");
+        if !is_own {
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(gateway.child.try_wait().unwrap().is_none(), "nobody has made it a port yet");
+            ip(here, &format!("link set to-client master {bridge}"));
+        }
+        let line = hears("error: ");
+        assert!(line.contains("`to-client` is there again") && line.contains(bridge), "{line}");
+        assert_eq!(gateway.child.wait().unwrap().code(), Some(1));
+        let check = || site.command(&["--bridge", "to-client,to-server", "--check"]).output().unwrap();
+        let text = String::from_utf8_lossy(&here.run(check).stdout).into_owned();
+        let expected = if is_own { "to-client becomes its port again" } else { "are its ports" };
+        assert!(text.contains(&format!("bridge {bridge}: ")) && text.contains(expected), "{text}");
+        next = Some(site.start(&[]));
+    });
+    let mut next = next.unwrap();
+    assert_eq!((site.count("flows_resumed"), site.count("flows_lost_in_crash")), (1, 0));
+    exchange(&(client, server), 1 << 20);
+    exchange(&site.connect(SERVER[1]), 1 << 20);
+    site.ping();
+    signal(&next, "TERM");
+    assert!(next.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_port_that_is_gone_is_told_of_and_the_next_gateway_joins_it_again() {
+    let Some(site) = Site::new("again") else { return };
+    has_a_port_made_again(&site, "sh-gw-b", true);
+    // Both are out of it, and it is there: as somebody may leave it.
+    for port in ["to-client", "to-server"] {
+        ip(site.at_box(), &format!("link set {port} nomaster"));
+    }
+    let gateway = site.start(&[]);
+    site.ping();
+    signal(&gateway, "TERM");
+}
+
+#[test]
+fn a_port_that_is_gone_from_somebody_elses_bridge_is_waited_for_until_it_is_one_again() {
+    let Some(site) = Site::new("again-own") else { return };
+    for arguments in [
+        "link add br0 type bridge",
+        "link set br0 up",
+        "link set to-client master br0",
+        "link set to-server master br0",
+    ] {
+        ip(site.at_box(), arguments);
+    }
+    has_a_port_made_again(&site, "br0", false);
+}
+
 #[test]
 fn a_bridge_of_ones_own_keeps_its_address_and_its_ports_have_their_own_mtus() {
     let Some(site) = Site::new("own") else { return };

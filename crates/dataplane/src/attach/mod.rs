@@ -21,6 +21,7 @@ use crate::config::Attach;
 use crate::daemon_error::DaemonError;
 use crate::host::gateway_rules;
 use crate::routes::{set_up_device, set_up_routing};
+use crate::vanished::Vanished;
 use crate::{Config, Interception};
 use program::{Devices, Maps, REMEMBERED, coming_in, leaving, own, to_access, to_the_host};
 use shorthaul_os::Netlink;
@@ -30,7 +31,6 @@ use shorthaul_os::netlink::{LOOPBACK, interface_index};
 use shorthaul_proxy::Traffic;
 use std::io;
 use std::sync::Arc;
-pub(crate) use watch::Vanished;
 use watch::{Told, Watch};
 
 /// Why a gateway cannot be at its access interfaces, in sentences that say what to do.

@@ -1,5 +1,6 @@
 //! What a gateway at access interfaces has to know of its host while it runs: addresses, which of the interfaces are there, and where hosts are.
 use super::whereabouts::{Place, QUESTION, Question};
+use crate::vanished::Vanished;
 use shorthaul_os::Netlink;
 use shorthaul_os::bpf::{AddressSet, Numbers, Ring};
 use shorthaul_os::netlink::links::{Interface, list};
@@ -11,8 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Answers about hosts in doubt that are kept up to date: of one access interface at most, of one at least, and of all of them. Where there are
@@ -30,31 +30,6 @@ const AT_ONCE: usize = 32;
 const REST: Duration = Duration::from_millis(1);
 /// All answers are asked for again so often at most, and in a tenth of the time at most.
 const LOOKS: Duration = Duration::from_millis(10);
-
-/// Interfaces that are not there any more.
-#[derive(Debug, Default)]
-pub(crate) struct Vanished {
-    is_news: AtomicBool,
-    names: Mutex<Vec<String>>,
-}
-
-impl Vanished {
-    fn add(&self, name: &str) {
-        let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-            self.is_news.store(true, Ordering::Release);
-        }
-    }
-
-    /// Their names, when there are more than the last time.
-    pub fn news(&self) -> Option<Vec<String>> {
-        if !self.is_news.load(Ordering::Acquire) || !self.is_news.swap(false, Ordering::AcqRel) {
-            return None;
-        }
-        Some(self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
-    }
-}
 
 /// What programs are told of the hosts at an access interface.
 struct Hosts {

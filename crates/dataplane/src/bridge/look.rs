@@ -11,8 +11,16 @@ use std::net::IpAddr;
 pub(crate) struct Ports {
     /// Toward the access side, and toward the rest of the world.
     pub ports: [Interface; 2],
-    /// The bridge of which they are the ports.
+    /// The bridge of which they are the ports; one of them may have left it, or both, if the gateway has made it.
     pub bridge: Option<Interface>,
+}
+
+impl Ports {
+    /// Those that are no ports of the bridge yet.
+    pub fn apart(&self) -> impl Iterator<Item = &Interface> {
+        let bridge = self.bridge.as_ref().map(|bridge| bridge.index);
+        self.ports.iter().filter(move |port| bridge.is_none() || port.master != bridge)
+    }
 }
 
 /// Looks at the interfaces that are to be joined.
@@ -37,41 +45,47 @@ pub(crate) fn look(config: &Config, names: &[String; 2]) -> Result<Ports, Daemon
             return Err(BridgeError::Down { name }.into());
         }
     }
-    let bridge = joined(&ports, &present)?;
+    let name = bridge_name(config);
+    let bridge = joined(&ports, &present, &name)?.cloned();
     if let Some(bridge) = &bridge {
         check_bridge(config, bridge, &ports, &present)?;
-        return Ok(Ports { ports, bridge: Some(bridge.clone()) });
     }
-    for port in &ports {
+    let found = Ports { ports, bridge };
+    for port in found.apart() {
         let own = addresses(port.index).map_err(system("asking for addresses"))?;
         if let Some(address) = own.into_iter().find(|address| !is_link_local(*address)) {
             return Err(BridgeError::HasAddress { name: port.name.clone(), address }.into());
         }
     }
-    let name = bridge_name(config);
-    if let Some(other) = present.iter().find(|interface| interface.name == name) {
-        return Err(BridgeError::OurName { name: other.name.clone() }.into());
+    match present.into_iter().find(|interface| interface.name == name) {
+        Some(other) if found.bridge.is_none() => Err(BridgeError::OurName { name: other.name }.into()),
+        _ => Ok(found),
     }
-    Ok(Ports { ports, bridge: None })
 }
 
-/// The bridge of both, if there is one.
-fn joined(ports: &[Interface; 2], present: &[Interface]) -> Result<Option<Interface>, BridgeError> {
-    let master = |port: &Interface| {
-        port.master.map(|index| {
-            let known = present.iter().find(|interface| interface.index == index);
-            known.cloned().unwrap_or_else(|| Interface {
-                index,
-                name: index.to_string(),
-                ..Interface::default()
-            })
-        })
+/// The bridge of both, if there is one. The one that a gateway has made, of this name, may have lost one of them or both: an interface that is
+/// removed leaves it.
+fn joined<'a>(
+    ports: &[Interface; 2],
+    present: &'a [Interface],
+    own: &str,
+) -> Result<Option<&'a Interface>, BridgeError> {
+    let find = |index: u32| present.iter().find(|interface| interface.index == index);
+    let own = present.iter().find(|interface| interface.is_bridge && interface.name == own);
+    let is_own = |index: u32| own.is_some_and(|own| own.index == index);
+    let is_empty = |bridge: &&Interface| present.iter().all(|other| other.master != Some(bridge.index));
+    let part_of = |port: &Interface, index: u32| {
+        let of = find(index).map_or_else(|| index.to_string(), |of| of.name.clone());
+        Err(BridgeError::PartOf { name: port.name.clone(), of })
     };
-    match [master(&ports[0]), master(&ports[1])] {
-        [None, None] => Ok(None),
-        [Some(one), Some(other)] if one.index == other.index && one.is_bridge => Ok(Some(one)),
-        [Some(of), _] => Err(BridgeError::PartOf { name: ports[0].name.clone(), of: of.name }),
-        [None, Some(of)] => Err(BridgeError::PartOf { name: ports[1].name.clone(), of: of.name }),
+    match [ports[0].master, ports[1].master] {
+        [None, None] => Ok(own.filter(is_empty)),
+        [Some(one), Some(other)] if one == other && find(one).is_some_and(|found| found.is_bridge) => {
+            Ok(find(one))
+        }
+        [Some(one), None] | [None, Some(one)] if is_own(one) => Ok(own),
+        [Some(one), _] => part_of(&ports[0], one),
+        [None, Some(other)] => part_of(&ports[1], other),
     }
 }
 

@@ -6,9 +6,11 @@
 //! it went, so are they, and the bridge has everything. Nothing is to be cleared up for that.
 mod look;
 pub(crate) mod program;
+mod watch;
 
 use crate::daemon_error::DaemonError;
 use crate::routes::set_up_device;
+use crate::vanished::Vanished;
 use crate::{Config, Interception};
 use program::{
     HEADER, HEADER_KEY, Maps, SOURCE_ELSEWHERE, STATION, STATION_KEY, Taking, WITHOUT_HEADER, at_device,
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use look::{Ports, look};
+use watch::{Joined, Watch};
 
 /// Where maps outlive processes.
 const KEPT: &str = "/sys/fs/bpf";
@@ -114,6 +117,17 @@ pub enum BridgeError {
         /// Why not.
         why: io::Error,
     },
+    /// What was gone is there again, and a process that has given up its privileges cannot be at it.
+    #[error(
+        "`{names}` is there again, which was a part of the bridge `{bridge}` and is another interface now: a gateway that runs has given up the \
+         privileges to be there, so this one ends; the next one is, and goes on with the connections"
+    )]
+    Back {
+        /// The interfaces.
+        names: String,
+        /// The bridge.
+        bridge: String,
+    },
     /// The kernel refused.
     #[error("{step}: {error}{}", remedy(.error))]
     Refused {
@@ -159,6 +173,9 @@ pub(crate) struct Bridge {
     /// At the devices.
     _devices: Vec<Attached>,
     counters: Arc<Counters>,
+    watch: Option<Watch>,
+    /// A port that is not there any more, or no port of the bridge.
+    pub vanished: Arc<Vanished>,
     /// Why the headers of frames go with the process.
     pub not_kept: Option<io::Error>,
 }
@@ -196,16 +213,21 @@ impl Bridge {
                 set_up_device(&netlink, device).map_err(refused(format!("setting up `{device}`")))?;
             }
         }
-        let made = match &found.bridge {
-            Some(_) => None,
-            None => Some(join(&netlink, config, &found.ports)?),
-        };
-        let bridge = found.bridge.as_ref().or(made.as_ref());
-        let led = lead(config, &interception, &found.ports, bridge, take_over);
-        if let (Err(_), Some(made)) = (&led, &made) {
-            let _ = netlink.remove(made.index);
+        let bridge = join(&netlink, config, &found)?;
+        let led = lead(config, &interception, &found.ports, &bridge, take_over);
+        if led.is_err() {
+            undo(&netlink, &found, bridge.index);
         }
         Ok(led?)
+    }
+
+    /// Goes on to learn whether the ports are there, with no more privileges than the calling thread has now.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn begin(&mut self) -> io::Result<()> {
+        let Some(watch) = self.watch.take() else { return Ok(()) };
+        std::thread::Builder::new().name("ports".into()).spawn(move || watch.watch()).map(drop)
     }
 
     /// Nothing more is led to the devices; what the gateway still says leaves as before.
@@ -219,32 +241,56 @@ impl Bridge {
     }
 }
 
-/// Makes a bridge of the ports.
-fn join(netlink: &Netlink, config: &Config, ports: &[Interface; 2]) -> Result<Interface, BridgeError> {
-    let name = bridge_name(config);
-    netlink.add_bridge(&name).map_err(refused(format!("making the bridge `{name}`")))?;
-    let index = interface_index(&name).map_err(refused(format!("finding `{name}`")))?;
+/// Joins the ports that are apart, by a bridge that is made unless there is one.
+fn join(netlink: &Netlink, config: &Config, found: &Ports) -> Result<Interface, BridgeError> {
+    let index = match &found.bridge {
+        Some(bridge) => bridge.index,
+        None => {
+            let name = bridge_name(config);
+            netlink.add_bridge(&name).map_err(refused(format!("making the bridge `{name}`")))?;
+            interface_index(&name).map_err(refused(format!("finding `{name}`")))?
+        }
+    };
     let join = || {
-        // Where there is no IPv6, there is none to be switched off.
-        let _ = netlink.set_no_automatic_address(index);
-        netlink.set_up(index)?;
-        ports.iter().try_for_each(|port| netlink.join(port.index, index))?;
+        if found.bridge.is_none() {
+            // Where there is no IPv6, there is none to be switched off.
+            let _ = netlink.set_no_automatic_address(index);
+            netlink.set_up(index)?;
+        }
+        found.apart().try_for_each(|port| netlink.join(port.index, index))?;
+        // It has the hardware address of a port, perhaps of one that it has only now.
         let all = list()?;
         all.into_iter().find(|interface| interface.index == index).ok_or_else(|| Errno::NODEV.into())
     };
     join().map_err(|error| {
-        let _ = netlink.remove(index);
-        refused(format!("joining `{}` and `{}`", ports[0].name, ports[1].name))(error)
+        undo(netlink, found, index);
+        refused(format!("joining `{}` and `{}`", found.ports[0].name, found.ports[1].name))(error)
     })
+}
+
+/// All is as it was found.
+fn undo(netlink: &Netlink, found: &Ports, bridge: u32) {
+    match &found.bridge {
+        None => drop(netlink.remove(bridge)),
+        Some(_) => found.apart().for_each(|port| drop(netlink.part(port.index))),
+    }
 }
 
 fn lead(
     config: &Config,
     interception: &Interception,
     ports: &[Interface; 2],
-    bridge: Option<&Interface>,
+    bridge: &Interface,
     take_over: bool,
 ) -> Result<Bridge, BridgeError> {
+    let vanished = Arc::new(Vanished::of_bridge(&bridge.name));
+    let joined = Joined {
+        bridge: (bridge.name.clone(), bridge.index),
+        is_own: bridge.name == bridge_name(config),
+        ports: ports.each_ref().map(|port| (port.name.clone(), port.index)),
+    };
+    let watch = Watch::create(joined, Arc::clone(&vanished))
+        .map_err(refused("asking the kernel to tell of changes at interfaces"))?;
     let (headers, not_kept) = headers(config, HEADER)
         .map_err(|error| BridgeError::Refused { step: "making a map of headers".into(), error })?;
     if let (true, Some(why)) = (take_over, not_kept.as_ref()) {
@@ -273,7 +319,7 @@ fn lead(
             port,
             device: index,
             all: config.traffic == Traffic::All && port == Gateway::WAN,
-            bridge: bridge.and_then(|bridge| bridge.ethernet).unwrap_or_default(),
+            bridge: bridge.ethernet.unwrap_or_default(),
         };
         programs.push((&interface.name, interface.index, load(&interface.name, &at_port(maps, taking))?));
         // What is written has a way before anything is read.
@@ -283,7 +329,8 @@ fn lead(
     for (name, index, program) in &programs {
         at_ports.push(attach(name, *index, program)?);
     }
-    Ok(Bridge { ports: at_ports, _devices: at_devices, counters: Arc::new(counters), not_kept })
+    let counters = Arc::new(counters);
+    Ok(Bridge { ports: at_ports, _devices: at_devices, counters, watch: Some(watch), vanished, not_kept })
 }
 
 /// The headers of frames, each with what makes this length: those that a predecessor has left, where they can be kept; and why not.
@@ -314,9 +361,16 @@ pub(crate) fn describe(
     queues: &str,
 ) -> Result<Vec<String>, DaemonError> {
     let [access, wan] = names;
-    let mut lines = vec![match look(config, names)?.bridge {
-        Some(bridge) => format!("bridge {}: {access} and {wan} are its ports, and stay so", bridge.name),
-        None => format!("bridge {}: {access} and {wan} become its ports, and stay so", bridge_name(config)),
+    let found = look(config, names)?;
+    let apart: Vec<&str> = found.apart().map(|port| &*port.name).collect();
+    let mut lines = vec![match (&found.bridge, apart.as_slice()) {
+        (Some(bridge), []) => {
+            format!("bridge {}: {access} and {wan} are its ports, and stay so", bridge.name)
+        }
+        (Some(bridge), [one]) => {
+            format!("bridge {}: {one} becomes its port again, and stays so", bridge.name)
+        }
+        _ => format!("bridge {}: {access} and {wan} become its ports, and stay so", bridge_name(config)),
     }];
     for ((port, device), is_wan) in names.iter().zip(devices).zip([false, true]) {
         lines.push(format!("device {device}: a TUN device{queues}"));
