@@ -7,6 +7,7 @@
 //! What is for the host itself, and what it says in its own name, passes untouched. The programs are attached by descriptors of this
 //! process: when it is gone, so are they, and the host has everything. Where that cannot be, rules and routes lead packets to the gateway
 //! (`Routes`).
+mod firewall;
 pub(crate) mod obstacle;
 mod program;
 mod unfit;

@@ -1,5 +1,6 @@
 //! What of a router does not go together with routing rules, which lead each packet through its kernel twice: as two packets of other
 //! interfaces.
+use super::firewall::drops_what_it_forwards;
 use crate::Config;
 use serde_json::Value;
 use shorthaul_os::Netlink;
@@ -17,15 +18,14 @@ const LOCAL: u32 = 255;
 pub(crate) fn obstacles(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(rules) = ruleset() {
-        let (translates, drops) = look(&rules);
-        if translates {
+        if translates(&rules) {
             found.push(
                 "the firewall translates source addresses (masquerade or snat), which is decided on before the packet leaves by the \
                  interface that is meant: new connections would leave with their own addresses"
                     .into(),
             );
         }
-        if drops {
+        if drops_what_it_forwards(&rules, config) {
             found.push(format!(
                 "the firewall drops what it forwards unless a rule accepts it: rules that name interfaces have to name `sh-{}-e` and \
                  `sh-{0}-w`, too",
@@ -51,21 +51,17 @@ pub(super) fn ruleset() -> Option<Value> {
     if said.status.success() { serde_json::from_slice(&said.stdout).ok() } else { None }
 }
 
-/// Whether some rule translates source addresses, and whether a chain drops what is forwarded.
-fn look(ruleset: &Value) -> (bool, bool) {
-    let (mut translates, mut drops) = (false, false);
-    for object in ruleset["nftables"].as_array().into_iter().flatten() {
-        for expression in object["rule"]["expr"].as_array().into_iter().flatten() {
-            // What iptables has put there has a name of its own.
-            let target = expression["xt"]["name"].as_str().unwrap_or_default();
-            translates |= expression.get("masquerade").is_some()
-                || expression.get("snat").is_some()
-                || matches!(target, "MASQUERADE" | "SNAT");
-        }
-        let chain = &object["chain"];
-        drops |= chain["hook"] == "forward" && chain["policy"] == "drop";
-    }
-    (translates, drops)
+/// Whether some rule translates source addresses.
+fn translates(ruleset: &Value) -> bool {
+    let objects = ruleset["nftables"].as_array().into_iter().flatten();
+    let mut expressions = objects.flat_map(|object| object["rule"]["expr"].as_array().into_iter().flatten());
+    expressions.any(|expression| {
+        // What iptables has put there has a name of its own.
+        let target = expression["xt"]["name"].as_str().unwrap_or_default();
+        expression.get("masquerade").is_some()
+            || expression.get("snat").is_some()
+            || matches!(target, "MASQUERADE" | "SNAT")
+    })
 }
 
 /// Whether there are tables of the older iptables, or this process may not know.
@@ -103,22 +99,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_keeps_packets_from_passing_twice_is_found_in_the_rules_of_a_firewall() {
-        let rules = |expr: Value, policy: &str| {
-            json!({"nftables": [
-                {"metainfo": {"version": "1.1"}},
-                {"chain": {"family": "inet", "hook": "forward", "policy": policy}},
-                {"rule": {"family": "ip", "expr": [{"match": {}}, expr]}},
-            ]})
-        };
-        for (expr, policy, expected) in [
-            (json!({"masquerade": null}), "accept", (true, false)),
-            (json!({"snat": {"addr": "192.0.2.1"}}), "drop", (true, true)),
-            (json!({"xt": {"type": "target", "name": "MASQUERADE"}}), "accept", (true, false)),
-            (json!({"accept": null}), "drop", (false, true)),
-            (json!({"accept": null}), "accept", (false, false)),
+    fn a_translation_of_sources_is_found_in_the_rules_of_a_firewall() {
+        for (expr, expected) in [
+            (json!({"masquerade": null}), true),
+            (json!({"snat": {"addr": "192.0.2.1"}}), true),
+            (json!({"xt": {"type": "target", "name": "MASQUERADE"}}), true),
+            (json!({"dnat": {"addr": "192.0.2.1"}}), false),
+            (json!({"accept": null}), false),
         ] {
-            assert_eq!(look(&rules(expr.clone(), policy)), expected, "{expr} {policy}");
+            let rules = json!({"nftables": [
+                {"metainfo": {"version": "1.1"}},
+                {"rule": {"family": "ip", "expr": [{"match": {}}, expr]}},
+            ]});
+            assert_eq!(translates(&rules), expected, "{rules}");
         }
     }
 }
