@@ -53,7 +53,8 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         Interception::chosen(config, false)?;
     check_privilege(&devices[0])?;
     let mut lines = Vec::new();
-    if is_running(config)? {
+    let is_running = is_running(config)?;
+    if is_running {
         lines.push(format!(
             "a gateway named `{}` is running: SIGHUP has it read its configuration again, --take-over goes on in its place; this would not start beside it",
             config.name
@@ -92,7 +93,10 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         lines.push(format!("file {}", path.display()));
     }
     if let Some(address) = config.metrics {
-        drop(Pages::bind(address, false)?);
+        // The one that runs is at it.
+        if !is_running {
+            drop(Pages::bind(address, false)?);
+        }
         lines.push(format!("http://{address}/ and /metrics, for this host alone"));
     }
     let each =

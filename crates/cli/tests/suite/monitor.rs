@@ -215,7 +215,8 @@ fn a_second_gateway_on_the_same_interfaces_is_refused_and_what_is_left_is_remove
                 grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf 2>/dev/null | sort";
     let state = || site.said(Command::new("sh").args(["-c", dump])).1;
     let before = state();
-    let mut running = Running::start_in(site.lab.host("gateway"), site.gateway(&[]).stderr(Stdio::null()), 1);
+    let mut first = site.gateway(&["--metrics"]);
+    let mut running = Running::start_in(site.lab.host("gateway"), first.stderr(Stdio::null()), 1);
     assert_ne!(state(), before);
     let (started, said) = site.said(&mut site.gateway(&["--name", "other", "--table", "7101"]));
     assert!(
@@ -224,8 +225,8 @@ fn a_second_gateway_on_the_same_interfaces_is_refused_and_what_is_left_is_remove
     );
     let (started, said) = site.said(&mut site.gateway(&[]));
     assert!(!started && said.contains("--take-over goes on in its place"), "{said}");
-    let (content, said) = site.said(&mut site.gateway(&["--check"]));
-    assert!(content && said.contains("`gw` is running: SIGHUP"), "{said}");
+    let (content, said) = site.said(&mut site.gateway(&["--check", "--metrics"]));
+    assert!(content && said.contains("`gw` is running: SIGHUP") && said.contains("/metrics"), "{said}");
     let (content, said) = site.said(&mut site.gateway(&["--remove"]));
     assert!(!content && said.contains("is running already"), "{said}");
     running.child.kill().unwrap();
