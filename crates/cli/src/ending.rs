@@ -100,6 +100,17 @@ pub fn in_words(text: &str) -> String {
     WORDS.iter().fold(text.to_owned(), |text, (types, words)| text.replace(types, words))
 }
 
+/// The same in one line, for a journal, without the line of the file that readers of files show: they say which it is.
+pub fn in_one_line(text: &str) -> String {
+    // The mark below a line, and the line itself: `3 | memry = 5`.
+    let is_shown = |line: &str| {
+        let rest = line.trim_start_matches(|sign: char| sign.is_ascii_digit() || sign == ' ');
+        rest.starts_with('|')
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !is_shown(line));
+    in_words(&lines.collect::<Vec<_>>().join(": "))
+}
+
 /// Whether what was asked for makes no sense, so that asking again would not help.
 fn is_asked(error: &anyhow::Error) -> bool {
     error.chain().any(is_of_who_asked)
@@ -202,6 +213,17 @@ mod tests {
         let error =
             Err::<(), _>(cause).context("a.toml: no such file\n\n").context("cannot run").unwrap_err();
         assert_eq!(paragraph(&error), "error: cannot run: a.toml: no such file");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_one_line_of_a_journal() {
+        let said = "gw.toml: TOML parse error at line 4, column 11\n  |\n4 | workers = \"many\"\n  |           ^^^^^^\ninvalid type: string \"many\", expected u64\n";
+        let line = in_one_line(said);
+        assert_eq!(
+            line,
+            "gw.toml: TOML parse error at line 4, column 11: invalid type: string \"many\", expected a whole number from 0 on"
+        );
+        assert_eq!(in_one_line("workers: 3 is odd"), "workers: 3 is odd");
     }
 
     #[test]

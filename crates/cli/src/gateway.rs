@@ -1,6 +1,6 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use crate::confine::ConfineArgs;
-use crate::ending::{Asked, report};
+use crate::ending::{Asked, in_one_line, report};
 use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
@@ -218,7 +218,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             if matches!(other, Notice::Draining { .. }) {
                 manager.tell("STOPPING=1");
             }
-            let _ = writeln!(std::io::stderr(), "{other}");
+            let _ = writeln!(std::io::stderr(), "{}", in_one_line(&other.to_string()));
         }
     };
     let mut read_again = || {
