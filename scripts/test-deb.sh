@@ -36,6 +36,12 @@ echo "installed: $(inside dpkg-query --show --showformat='${Package} ${Version},
 inside shorthaul --version
 inside getent passwd shorthaul >/dev/null
 [ "$(stat -c '%a' "$root/etc/shorthaul")" = 2750 ]
+[ "$(stat -c '%a %g' "$root/etc/shorthaul/node.toml")" = "640 $(stat -c '%g' "$root/etc/shorthaul")" ]
+# A key of the user's alone is so after an upgrade, too.
+inside install -o shorthaul -g shorthaul -m 600 /dev/null /etc/shorthaul/own.key
+inside dpkg --install /tmp/package.deb >/dev/null
+[ "$(inside stat -c '%U:%G %a' /etc/shorthaul/own.key)" = "shorthaul:shorthaul 600" ]
+rm "$root/etc/shorthaul/own.key"
 inside shorthaul config >"$root/tmp/config"
 cmp "$root/tmp/config" "$root/etc/shorthaul/gateway.toml.example"
 for page in shorthaul shorthaul-gateway shorthaul-top; do
