@@ -126,6 +126,9 @@ pub struct Args {
     schema: bool,
 }
 
+/// Beyond its `drain_timeout` a gateway ends in less than this.
+const ENDING: Duration = Duration::from_secs(15);
+
 /// First windows that make sense, for the parser.
 fn windows() -> std::ops::RangeInclusive<i64> {
     let windows = shorthaul_tcp::SenderProfile::INITIAL_WINDOWS;
@@ -215,8 +218,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         Notice::Confined(Confined { capabilities: true, files: true, calls: true, .. }) => {}
         other => {
-            if matches!(other, Notice::Draining { .. }) {
-                manager.tell("STOPPING=1");
+            if let Notice::Draining { at_most, .. } = other {
+                // What is reset then takes some rounds, and journals are removed.
+                let extended = at_most.saturating_add(ENDING).as_micros();
+                manager.tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={extended}"));
             }
             let _ = writeln!(std::io::stderr(), "{}", in_one_line(&other.to_string()));
         }

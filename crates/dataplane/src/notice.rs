@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a running gateway has to say.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum Notice {
     Draining {
         /// The flows.
         held_flows: usize,
+        /// For this long at most.
+        at_most: Duration,
     },
     /// The time for that is over: this many flows were reset at both ends.
     Abandoned {
@@ -127,7 +130,7 @@ impl fmt::Display for Notice {
                 write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
             }
             Notice::Ready => f.write_str("ready"),
-            Notice::Draining { held_flows } => {
+            Notice::Draining { held_flows, .. } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
             }
             Notice::Abandoned { held_flows } => {

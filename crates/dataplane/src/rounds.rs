@@ -118,7 +118,7 @@ pub(crate) fn work<M: Controlled>(
                 Asked::End => {
                     let of_others = crew.drain()?;
                     let held_flows = event_loop.machine().held_flows() + of_others;
-                    notify(Notice::Draining { held_flows });
+                    notify(Notice::Draining { held_flows, at_most: config.drain_timeout });
                     event_loop.drain();
                     end = Some(monotonic() + config.drain_timeout);
                 }

@@ -151,6 +151,26 @@ fn sighup_reads_the_configuration_again_and_no_signal_kills() {
 }
 
 #[test]
+fn a_service_manager_is_told_for_how_long_a_gateway_may_drain() {
+    let site = Site::new("notified", "drain_timeout = \"60 s\"\n");
+    let path = site.folder.join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let hears = || {
+        let mut bytes = [0; 256];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut command = site.command();
+    command.env("NOTIFY_SOCKET", &path).stderr(Stdio::null());
+    let mut gateway = Running::start_in(site.lab.host("gateway"), &mut command, 1);
+    assert_eq!(hears(), "READY=1");
+    signal(&gateway, "TERM");
+    assert_eq!(hears(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=75000000");
+    assert!(gateway.child.wait().unwrap().success());
+}
+
+#[test]
 fn a_gateway_that_nobody_listens_to_drains_all_the_same() {
     let site = Site::new("closed-error", "");
     let mut gateway = site.start();
