@@ -2,7 +2,7 @@
 use crate::activation::Activated;
 use crate::control::{ControlSocket, control_path};
 use crate::crew::{Crew, Maker, Outfit, Place, last_rounds};
-use crate::daemon_error::{DaemonError, file, system};
+use crate::daemon_error::{DaemonError, file, in_run_dir, system};
 use crate::desk::{Controlled, Desk};
 use crate::exchange::Exchange;
 use crate::journal_files::{self, JournalFiles};
@@ -126,7 +126,7 @@ fn run<M: Controlled + 'static>(
         Some(listener) => ControlSocket::adopt(listener, workers),
         None => ControlSocket::bind(beside.clone(), workers),
     }
-    .map_err(|error| DaemonError::File { path: beside, error })?;
+    .map_err(in_run_dir(beside))?;
     let pages = match (activated.pages, config.metrics) {
         (Some(listener), _) => Some(Pages::adopt(listener)?),
         (None, address) => address.map(|address| Pages::bind(address, take_over)).transpose()?,
@@ -135,7 +135,7 @@ fn run<M: Controlled + 'static>(
         (0..workers).map(|number| recorder(session, number)).collect::<Result<Vec<_>, _>>()?;
     // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
     // seeing to it.
-    let files = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    let files = JournalFiles::find(config).map_err(in_run_dir(config.run_dir.clone()))?;
     let formers = match session.forward_only {
         true => Vec::new(),
         false => files.present().map(|path| former(path)).collect::<Result<Vec<_>, _>>()?,
@@ -155,7 +155,7 @@ fn run<M: Controlled + 'static>(
     for (journal, path) in journals.iter_mut().zip(&paths).filter(|_| keeps) {
         let share = config.share();
         let created = Journal::create(path, share.max_flows, share.total, monotonic());
-        journal.insert(created.map_err(file(path.clone()))?).make_room(0);
+        journal.insert(created.map_err(in_run_dir(path.clone()))?).make_room(0);
     }
     let mut leading = Leading::install(config, &interception, take_over)?;
     leading.notices(&interception).into_iter().for_each(&mut notify);
@@ -251,15 +251,15 @@ fn run<M: Controlled + 'static>(
     {
         notify(Notice::SortedHere { why: error.to_string() });
     }
-    event_loop.put_journal_in_place().map_err(file(paths[0].clone()))?;
+    event_loop.put_journal_in_place().map_err(in_run_dir(paths[0].clone()))?;
     crew.keep()?;
     // What they say is over, or stands in the files of this process.
     let former_files = files.present().filter(|path| !keeps || !paths.contains(path));
     if !session.forward_only {
-        journal_files::remove(former_files).map_err(file(config.run_dir.clone()))?;
+        journal_files::remove(former_files).map_err(in_run_dir(config.run_dir.clone()))?;
     }
     if let Some((stream, _, stopped)) = predecessor {
-        control.put_in_place(socket.clone()).map_err(file(socket))?;
+        control.put_in_place(socket.clone()).map_err(in_run_dir(socket))?;
         leading.own();
         // It may be gone by now. Then all the more we go on.
         let _ = take_over::say_taken(&stream);
@@ -405,7 +405,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 fn former(path: &Path) -> Result<Former, DaemonError> {
-    Former::open(path).map_err(file(path.to_owned()))
+    Former::open(path).map_err(in_run_dir(path.to_owned()))
 }
 
 /// What is shown of a gateway with this configuration.

@@ -69,13 +69,31 @@ pub enum DaemonError {
     /// Privileges cannot be given up.
     #[error(transparent)]
     Confine(#[from] ConfineError),
-    /// A file or socket of ours cannot be made.
-    #[error("{path}: {error}{}", if error.kind() == io::ErrorKind::PermissionDenied { " (choose another directory with --run-dir)" } else { "" })]
+    /// A file cannot be made.
+    #[error("{path}: {error}")]
     File {
         /// The path.
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// The run directory, or a file or socket in it, cannot be made.
+    #[error("{path}: {error}{}", run_dir_remedy(.error))]
+    RunDir {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The path of the socket is longer than sockets can have.
+    #[error(
+        "`{path}` is a path of {} bytes, and that of a socket has {} at most: choose another directory with --run-dir",
+        path.as_os_str().len(),
+        LONGEST_SOCKET_PATH
+    )]
+    SocketPath {
+        /// The path.
+        path: PathBuf,
     },
     /// The running gateway cannot be taken over.
     #[error(
@@ -117,6 +135,23 @@ fn device_remedy(error: &io::Error) -> &'static str {
     }
 }
 
+/// The length of `sun_path`, without the zero at its end.
+pub(crate) const LONGEST_SOCKET_PATH: usize = 107;
+
+fn run_dir_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::NotADirectory => " (choose another directory with --run-dir)",
+        _ => "",
+    }
+}
+
+/// About the run directory, or this file in it.
+pub(crate) fn in_run_dir(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::RunDir { path, error }
+}
+
 /// About this file.
 pub(crate) fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
     move |error| DaemonError::File { path, error }
@@ -125,4 +160,19 @@ pub(crate) fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
 /// While this was tried.
 pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |error| DaemonError::System { what, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_run_directory_is_the_remedy_for_what_is_in_it_alone() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let said = |error: DaemonError| error.to_string();
+        assert!(said(in_run_dir("/run/gw.lock".into())(denied())).contains("--run-dir"));
+        assert!(!said(file("/srv/run.pcapng".into())(denied())).contains("--run-dir"));
+        let path = PathBuf::from(format!("/{}", "x".repeat(LONGEST_SOCKET_PATH)));
+        assert!(said(DaemonError::SocketPath { path }).contains("108 bytes"));
+    }
 }

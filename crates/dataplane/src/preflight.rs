@@ -2,15 +2,15 @@
 use crate::attach::obstacle::obstacles;
 use crate::behind::{describe, name_hosts};
 use crate::control::control_path;
-use crate::daemon_error::{DaemonError, file, system};
+use crate::daemon_error::{DaemonError, LONGEST_SOCKET_PATH, file, in_run_dir, system};
 use crate::journal_files::JournalFiles;
-use crate::routes::is_forwarding;
+use crate::routes::{RouteError, is_forwarding};
 use crate::{Config, Interception, Way, attach, bridge};
 use shorthaul_monitor::Pages;
-use shorthaul_os::Errno;
-use shorthaul_os::files::open_privately;
+use shorthaul_os::files::{may_make_files, open_privately};
+use shorthaul_os::{Errno, Netlink};
 use shorthaul_os::monotonic;
-use shorthaul_os::netlink::interfaces;
+use shorthaul_os::netlink::{Family, interfaces};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,14 +46,17 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
     let config = &on_this_host(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
-    if let Some(path) = &config.record {
-        check_directory_of(path)?;
-    }
-    let Interception { interfaces, devices, tables, priority, way, .. } =
-        Interception::chosen(config, false)?;
+    let interception = Interception::chosen(config, false)?;
+    let has_rules = interception.has_rules();
+    let Interception { interfaces, devices, tables, priority, way, .. } = interception;
     check_privilege(&devices[0])?;
+    check_run_dir(config)?;
+    config.record.as_deref().map_or(Ok(()), check_place)?;
     let mut lines = Vec::new();
     let is_running = is_running(config)?;
+    if has_rules && !is_running {
+        check_tables(tables)?;
+    }
     if is_running {
         lines.push(format!(
             "a gateway named `{}` is running: SIGHUP has it read its configuration again, --take-over goes on in its place; this would not start beside it",
@@ -86,7 +89,7 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
     lines.extend(describe(written, &config.bottleneck));
-    let present = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    let present = JournalFiles::find(config).map_err(in_run_dir(config.run_dir.clone()))?;
     let kept = if config.custody { present.next(config.workers) } else { Vec::new() };
     let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];
     for path in files.into_iter().chain(kept) {
@@ -125,12 +128,12 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
             removed
         }
     });
-    let journals = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    let journals = JournalFiles::find(config).map_err(in_run_dir(config.run_dir.clone()))?;
     for path in journals.present().cloned().chain([socket, lock_path(config)]) {
         match std::fs::remove_file(&path) {
             Ok(()) => removed.push(format!("file {}", path.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(DaemonError::File { path, error }),
+            Err(error) => return Err(DaemonError::RunDir { path, error }),
         }
     }
     drop(held);
@@ -142,6 +145,10 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
 }
 
 pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
+    let path = control_path(&config.run_dir, &config.name.to_string());
+    if path.as_os_str().len() > LONGEST_SOCKET_PATH {
+        return Err(DaemonError::SocketPath { path });
+    }
     if let Some(names) = &config.bridge {
         return bridge::look(config, names).map(drop);
     }
@@ -176,13 +183,34 @@ fn check_privilege(device: &str) -> Result<(), DaemonError> {
     }
 }
 
-/// The directory that a file is to be made in is there.
-fn check_directory_of(path: &Path) -> Result<(), DaemonError> {
+/// A file can be made at this path.
+fn check_place(path: &Path) -> Result<(), DaemonError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match std::fs::metadata(directory) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(file(directory.to_owned())(io::ErrorKind::NotADirectory.into())),
-        Err(error) => Err(file(directory.to_owned())(error)),
+    may_make_files(directory).map_err(file(directory.to_owned()))?;
+    match path.is_dir() {
+        true => Err(file(path.to_owned())(io::ErrorKind::IsADirectory.into())),
+        false => Ok(()),
+    }
+}
+
+/// Files can be made in the run directory, or it can be made.
+fn check_run_dir(config: &Config) -> Result<(), DaemonError> {
+    let is_there = |path: &&Path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok();
+    let there = config.run_dir.ancestors().find(is_there).unwrap_or(Path::new("/"));
+    let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+    may_make_files(there).map_err(in_run_dir(there.to_owned()))
+}
+
+/// Nobody else's routes are in the tables.
+fn check_tables(tables: [u32; 2]) -> Result<(), DaemonError> {
+    let netlink = Netlink::open().map_err(system("asking for routes"))?;
+    let is_in_use = |table: &u32| {
+        // A kernel without IPv6 has no routes of it.
+        [Family::V4, Family::V6].into_iter().any(|family| netlink.leads_everywhere(family, *table).unwrap_or(false))
+    };
+    match tables.into_iter().find(is_in_use) {
+        Some(table) => Err(RouteError::TableInUse { table }.into()),
+        None => Ok(()),
     }
 }
 
@@ -193,18 +221,18 @@ fn is_running(config: &Config) -> Result<bool, DaemonError> {
         Ok(lock) => match lock.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(file(path)(error)),
+            Err(TryLockError::Error(error)) => Err(in_run_dir(path)(error)),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(file(path)(error)),
+        Err(error) => Err(in_run_dir(path)(error)),
     }
 }
 
 /// Keeps a second gateway of this name from taking our files. The lock goes with the process.
 pub(crate) fn lock(config: &Config) -> Result<File, DaemonError> {
-    std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
+    std::fs::create_dir_all(&config.run_dir).map_err(in_run_dir(config.run_dir.clone()))?;
     let path = lock_path(config);
-    let lock = open_privately(&path).map_err(file(path.clone()))?;
+    let lock = open_privately(&path).map_err(in_run_dir(path.clone()))?;
     let give_up = monotonic() + CLEARING;
     loop {
         match lock.try_lock() {
@@ -216,7 +244,7 @@ pub(crate) fn lock(config: &Config) -> Result<File, DaemonError> {
             Err(TryLockError::WouldBlock) => {
                 return Err(DaemonError::Running { name: config.name.to_string() });
             }
-            Err(TryLockError::Error(error)) => return Err(DaemonError::File { path, error }),
+            Err(TryLockError::Error(error)) => return Err(DaemonError::RunDir { path, error }),
         }
     }
 }

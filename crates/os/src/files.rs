@@ -1,5 +1,5 @@
 //! Files and sockets that only their owner may use, made where nobody else has put something.
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,6 +30,17 @@ pub fn open_privately(path: &Path) -> io::Result<File> {
     // One that was there may have been made by whoever was less careful.
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
+}
+
+/// Whether this process may make files in a directory.
+///
+/// # Errors
+/// It may not, and why: it is no directory, is not there, is another user's, or its file system is not to be written to.
+pub fn may_make_files(directory: &Path) -> io::Result<()> {
+    if !std::fs::metadata(directory)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
 /// A new, empty file for its owner alone, in place of what may be there; a link that is, goes, and not what it leads to.
@@ -75,6 +86,14 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
 mod tests {
     use super::*;
     use std::io::Write as _;
+
+    #[test]
+    fn whether_files_can_be_made_is_known_before() {
+        may_make_files(&std::env::temp_dir()).unwrap();
+        let why = |path: &str| may_make_files(Path::new(path)).unwrap_err().kind();
+        assert_eq!(why("/nonexistent"), io::ErrorKind::NotFound);
+        assert_eq!(why("/dev/null"), io::ErrorKind::NotADirectory);
+    }
 
     #[test]
     fn links_are_not_followed_and_nobody_else_may_read() {

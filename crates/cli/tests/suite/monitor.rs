@@ -239,6 +239,42 @@ fn a_second_gateway_on_the_same_interfaces_is_refused_and_what_is_left_is_remove
     assert!(content && said.contains("nothing was left"), "{said}");
 }
 
+#[test]
+fn what_would_keep_a_gateway_from_starting_is_said_by_its_check() {
+    let site = Site::new("check");
+    let host = site.lab.host("gateway");
+    let sh = |script: &str| {
+        let done = host.run(|| Command::new("sh").args(["-ec", script]).output().unwrap());
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    let sealed = site.folder.join("sealed");
+    let sealed = sealed.to_str().unwrap();
+    sh(&format!("mkdir {sealed} && mount -t tmpfs -o ro sealed {sealed}"));
+    let refused = |command: &mut Command, words: &[&str]| {
+        let (content, said) = site.said(command);
+        assert!(!content && words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+        said
+    };
+    let record = format!("{sealed}/run.pcapng");
+    let said = refused(&mut site.gateway(&["--check", "--record", &record]), &[sealed, "Read-only"]);
+    assert!(!said.contains("--run-dir"), "that is of no use here: {said}");
+    let folder = site.folder.to_str().unwrap();
+    refused(&mut site.gateway(&["--check", "--record", folder]), &[folder, "directory"]);
+    let in_directory = |directory: &str| {
+        let mut command = Command::new(SHORTHAUL);
+        command.args(["gateway", "--access", "to-phone-1", "--wan", "to-server", "--check", "--run-dir"]);
+        command.arg(directory);
+        command
+    };
+    refused(&mut in_directory(&format!("{sealed}/a/b")), &[sealed, "Read-only", "--run-dir"]);
+    let long = format!("{folder}/{}", "x".repeat(100));
+    refused(&mut in_directory(&long), &["107 at most", "--run-dir"]);
+    sh("ip route add blackhole default table 7002");
+    refused(&mut site.gateway(&["--check"]), &["the routing table 7002 is in use", "--table"]);
+    let (content, said) = site.said(&mut site.gateway(&["--check", "--table", "7101"]));
+    assert!(content, "{said}");
+}
+
 /// A link for each phone's interface.
 const OF_INTERFACES: &str = "[[bottleneck]]\nname = \"radio\"\ninterface = \"to-phone-1\"\n[[bottleneck]]\nname = \"wire\"\ninterface = \"to-phone-2\"\n";
 

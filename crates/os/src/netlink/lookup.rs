@@ -29,6 +29,25 @@ impl Netlink {
         Ok(answers.into_iter().filter_map(|answer| read_route(family, answer)).collect())
     }
 
+    /// Whether a routing table has a route to everything.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn leads_everywhere(&self, family: Family, table: u32) -> io::Result<bool> {
+        let mut any = RouteMessage::default();
+        any.header.address_family = family.into();
+        let answers = self.dump(RouteNetlinkMessage::GetRoute(any))?;
+        Ok(answers.into_iter().any(|answer| {
+            let RouteNetlinkMessage::NewRoute(route) = answer else { return false };
+            let number = route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Table(number) => Some(*number),
+                _ => None,
+            });
+            route.header.destination_prefix_length == 0
+                && number.unwrap_or_else(|| u32::from(route.header.table)) == table
+        }))
+    }
+
     /// By which interface, given by its index, this host sends to an address; `None` if by none.
     ///
     /// # Errors
@@ -140,6 +159,12 @@ mod tests {
             assert!(table.iter().all(|leads| Family::of(leads.network.addr()) == family), "{table:?}");
             assert!(table.iter().all(|leads| leads.network.addr() != Ipv4Addr::LOCALHOST), "{table:?}");
         }
+    }
+
+    #[test]
+    fn a_table_that_nobody_has_leads_nowhere() {
+        let netlink = Netlink::open().unwrap();
+        assert!(!netlink.leads_everywhere(Family::V4, 4_000_000_000).unwrap());
     }
 
     #[test]
