@@ -9,7 +9,7 @@ use crate::journal_files::{self, JournalFiles};
 use crate::keeper::{Estate, Keeper};
 use crate::leading::Leading;
 use crate::notice::Notice;
-use crate::preflight::{check_host, lock, on_this_host};
+use crate::preflight::{check_host, larger_mtus, lock, on_this_host};
 use crate::priority::Standing;
 use crate::rounds::{Ended, Whole, work};
 use crate::take_over::{self, Alive, HandedOver};
@@ -55,10 +55,12 @@ pub fn run_gateway(
     giving: &Giving,
     read_again: &mut ReadAgain<'_>,
     take_over: bool,
-    notify: impl FnMut(Notice),
+    mut notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
-    let config = on_this_host(config)?;
+    let written = config;
+    let config = on_this_host(written)?;
+    larger_mtus(written, &config).into_iter().map(Notice::LargerMtu).for_each(&mut notify);
     let session = Session::gateway(&config, hash_seed)?;
     let make: Arc<Maker<Gateway>> = Arc::new(move || Ok(Gateway::new(config.gateway(hash_seed)?)));
     run(&session, &make, giving, read_again, take_over, notify)

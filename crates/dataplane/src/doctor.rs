@@ -3,7 +3,7 @@ use crate::attach::choose;
 use crate::attach::obstacle::obstacles;
 use crate::bridge::look;
 use crate::host::{gateway_rules, running};
-use crate::preflight::{SEE, may_administer};
+use crate::preflight::{SEE, larger_mtus, may_administer, on_this_host};
 use crate::{Config, Way};
 use serde::Serialize;
 use shorthaul_os::netlink::interfaces;
@@ -234,6 +234,12 @@ fn mtus(config: &Config) -> Vec<Finding> {
         ),
         None => well("MTU", text.join(", ")),
     });
+    if let Ok(used) = on_this_host(config) {
+        found.extend(larger_mtus(config, &used).into_iter().map(|larger| {
+            let mend = format!("leave out `mtu` under [{}], or write {} or less", larger.leg, larger.used);
+            note("MTU", larger.to_string(), &mend)
+        }));
+    }
     for name in asked.into_iter().filter(|name| !all.iter().any(|(known, _)| known == *name)) {
         found.push(wrong(
             "interfaces",
@@ -422,6 +428,24 @@ fn run_dir(config: &Config) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_mtu_that_no_interface_takes_is_told() {
+        let loopback = |mtu| {
+            let mut config = Config { access: vec!["lo".into()], wan: vec!["lo".into()], ..Config::default() };
+            config.to_wan.mtu = Some(mtu);
+            config
+        };
+        let told = |mtu| examine(&loopback(mtu)).into_iter().find(|found| found.seen.contains("[to_wan] mtu"));
+        // It takes 65,536 bytes, and packets have 65,535 at most.
+        assert!(told(65_535).is_none());
+        let config = loopback(70_000);
+        let used = on_this_host(&config).unwrap();
+        assert_eq!(used.to_wan.mtu, Some(65_535));
+        let found = told(70_000).unwrap();
+        assert!(found.health == Health::Note && found.seen.contains("mtu = 70000"), "{found:?}");
+        assert_eq!(on_this_host(&loopback(1_280)).unwrap().to_wan.mtu, Some(1_280), "a smaller one is taken");
+    }
 
     #[test]
     fn everything_is_looked_at_and_what_is_wrong_can_be_mended() {

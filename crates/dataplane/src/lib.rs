@@ -61,7 +61,7 @@ pub use host_loop::HostLoop;
 pub use journal::{Former, Journal};
 pub use keeper::{Estate, keep};
 pub use notice::Notice;
-pub use preflight::{check_gateway, remove_remains};
+pub use preflight::{LargerMtu, check_gateway, remove_remains};
 pub use priority::{Granted, Priority, prepare_promptly};
 pub use record::{Mark, Recorder, Session};
 pub use replay::{Difference, Output, Replay, ReplayError, replay};

@@ -1,5 +1,6 @@
 //! What a running gateway has to say.
 use crate::bandwidth::{BandwidthReport, ParseBandwidthError};
+use crate::preflight::LargerMtu;
 use crate::priority::Granted;
 use shorthaul_os::confine::Confined;
 use std::fmt;
@@ -20,6 +21,8 @@ pub enum Notice {
         /// Where.
         address: SocketAddr,
     },
+    /// An MTU that was written is not taken.
+    LargerMtu(LargerMtu),
     /// Packets are intercepted from now on.
     Ready,
     /// It was asked to end, and delivers first what it holds of this many flows.
@@ -129,6 +132,7 @@ impl fmt::Display for Notice {
             Notice::Pages { address } => {
                 write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
             }
+            Notice::LargerMtu(larger) => larger.fmt(f),
             Notice::Ready => f.write_str("ready"),
             Notice::Draining { held_flows, .. } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")

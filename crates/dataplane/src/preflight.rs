@@ -22,7 +22,7 @@ pub(crate) const SEE: &str = "docs/gateway.md, What it changes on the host";
 const CLEARING: Duration = Duration::from_millis(500);
 
 /// The configuration with what only this host knows filled in: the hosts behind interfaces, and the MTU of each leg, the least of its interfaces'. The
-/// kernel splits super-segments as we say, and drops what does not fit without our hearing of it.
+/// kernel splits super-segments as we say, and drops what does not fit without our hearing of it: an MTU that is written can only be a smaller one.
 pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
@@ -32,9 +32,38 @@ pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
         // An interface that is not there is complained of later, with the names of those that are.
         let least =
             present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
-        leg.mtu = leg.mtu.or(least.map(|mtu| mtu.clamp(576, 65_535)));
+        let least = least.map(|mtu| mtu.clamp(576, 65_535));
+        leg.mtu = leg.mtu.into_iter().chain(least).min();
     }
     Ok(config)
+}
+
+/// An MTU that was written and is larger than what interfaces take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargerMtu {
+    /// The leg: `to_access` or `to_wan`.
+    pub leg: &'static str,
+    /// What was written.
+    pub written: u32,
+    /// What is used.
+    pub used: u32,
+}
+
+impl std::fmt::Display for LargerMtu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LargerMtu { leg, written, used } = self;
+        write!(f, "[{leg}] mtu = {written} is more than an interface of that side takes: it is {used}, as if nothing were written")
+    }
+}
+
+/// Those of a configuration, as it was written and with what this host knows.
+pub(crate) fn larger_mtus(written: &Config, used: &Config) -> Vec<LargerMtu> {
+    let legs = [("to_access", &written.to_access, &used.to_access), ("to_wan", &written.to_wan, &used.to_wan)];
+    let larger = legs.into_iter().filter_map(|(leg, written, used)| {
+        let (written, used) = (written.mtu?, used.mtu?);
+        (written > used).then_some(LargerMtu { leg, written, used })
+    });
+    larger.collect()
 }
 
 /// What a gateway with this configuration would do to this host, line by line, and whether it could start.
@@ -42,7 +71,7 @@ pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
 /// # Errors
 /// Why it could not.
 pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
-    let written = &config.bottleneck;
+    let written = config;
     let config = &on_this_host(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
@@ -88,7 +117,8 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         }
         lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
-    lines.extend(describe(written, &config.bottleneck));
+    lines.extend(larger_mtus(written, config).into_iter().map(|larger| format!("warning: {larger}")));
+    lines.extend(describe(&written.bottleneck, &config.bottleneck));
     let present = JournalFiles::find(config).map_err(in_run_dir(config.run_dir.clone()))?;
     let kept = if config.custody { present.next(config.workers) } else { Vec::new() };
     let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];

@@ -269,6 +269,12 @@ fn what_would_keep_a_gateway_from_starting_is_said_by_its_check() {
     refused(&mut in_directory(&format!("{sealed}/a/b")), &[sealed, "Read-only", "--run-dir"]);
     let long = format!("{folder}/{}", "x".repeat(100));
     refused(&mut in_directory(&long), &["107 at most", "--run-dir"]);
+    // What an interface does not take is not taken, and told.
+    let config = site.folder.join("mtu.toml");
+    std::fs::write(&config, "[to_wan]\nmtu = 9000\n").unwrap();
+    let mut command = site.gateway(&["--check", "--config"]);
+    let (content, said) = site.said(command.arg(&config));
+    assert!(content && said.contains("warning: [to_wan] mtu = 9000 is more"), "{said}");
     sh("ip route add blackhole default table 7002");
     refused(&mut site.gateway(&["--check"]), &["the routing table 7002 is in use", "--table"]);
     let (content, said) = site.said(&mut site.gateway(&["--check", "--table", "7101"]));
