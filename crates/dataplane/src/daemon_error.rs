@@ -25,7 +25,8 @@ pub enum DaemonError {
     },
     /// The host does not pass packets on.
     #[error(
-        "this host does not forward packets: run `echo net.ipv4.ip_forward=1 > /etc/sysctl.d/90-shorthaul.conf && sysctl --system`"
+        "this host does not forward packets: run `echo net.ipv4.ip_forward=1 > /etc/sysctl.d/90-shorthaul.conf && sysctl --system`; where IPv6 \
+         alone is routed, net.ipv6.conf.all.forwarding=1"
     )]
     NotForwarding,
     /// There is one with this name.

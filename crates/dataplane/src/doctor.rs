@@ -4,9 +4,10 @@ use crate::attach::obstacle::obstacles;
 use crate::bridge::look;
 use crate::host::{gateway_rules, running};
 use crate::preflight::{SEE, larger_mtus, may_administer, on_this_host};
+use crate::routes::is_forwarding;
 use crate::{Config, Way};
 use serde::Serialize;
-use shorthaul_os::netlink::interfaces;
+use shorthaul_os::netlink::{Family, interfaces};
 use shorthaul_types::Bytes;
 use std::fs::{OpenOptions, read_to_string};
 use std::io;
@@ -162,6 +163,9 @@ fn forwarding_v4() -> Finding {
     match sysctl(key).as_deref() {
         Some("1") => well(what, format!("{key} = 1")),
         None => note(what, "this kernel does not have it", ""),
+        Some(value) if is_forwarding(Family::V6) => {
+            note(what, format!("{key} = {value}: IPv6 alone is passed on"), PASS_ON)
+        }
         Some(value) => wrong(what, format!("{key} = {value}: packets are not passed on"), PASS_ON),
     }
 }

@@ -4,7 +4,7 @@ use crate::behind::{describe, name_hosts};
 use crate::control::control_path;
 use crate::daemon_error::{DaemonError, LONGEST_SOCKET_PATH, file, in_run_dir, system};
 use crate::journal_files::JournalFiles;
-use crate::routes::{RouteError, is_forwarding};
+use crate::routes::{RouteError, exists, is_forwarding};
 use crate::{Config, Interception, Way, attach, bridge};
 use shorthaul_monitor::Pages;
 use shorthaul_os::files::{may_make_files, open_privately};
@@ -117,6 +117,15 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         }
         lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
+    if config.bridge.is_none() {
+        for (family, name, key) in
+            [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
+        {
+            if exists(family) && !is_forwarding(family) {
+                lines.push(format!("{name} does not pass: this host does not forward it ({key} is not 1)"));
+            }
+        }
+    }
     lines.extend(larger_mtus(written, config).into_iter().map(|larger| format!("warning: {larger}")));
     lines.extend(describe(&written.bottleneck, &config.bottleneck));
     let present = JournalFiles::find(config).map_err(in_run_dir(config.run_dir.clone()))?;
@@ -187,7 +196,7 @@ pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
     if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {
         return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
     }
-    if !is_forwarding() {
+    if ![Family::V4, Family::V6].into_iter().any(is_forwarding) {
         return Err(DaemonError::NotForwarding);
     }
     match crate::host::taken(config).map_err(system("asking for routing rules"))? {

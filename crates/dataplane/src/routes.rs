@@ -239,7 +239,7 @@ fn refused(step: impl Into<String>) -> impl FnOnce(io::Error) -> RouteError {
 }
 
 /// Whether this kernel has the family at all.
-fn exists(family: Family) -> bool {
+pub(crate) fn exists(family: Family) -> bool {
     family == Family::V4 || Path::new("/proc/sys/net/ipv6").exists()
 }
 
@@ -249,9 +249,13 @@ fn has_v6(device: &str) -> bool {
     std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
 }
 
-/// Whether this host passes packets on from one interface to another.
-pub fn is_forwarding() -> bool {
-    std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
+/// Whether this host passes packets of a family on from one interface to another.
+pub(crate) fn is_forwarding(family: Family) -> bool {
+    let path = match family {
+        Family::V4 => "/proc/sys/net/ipv4/ip_forward",
+        Family::V6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+    };
+    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
 }
 
 fn set_sysctl(device: &str, key: &str, value: &str) -> io::Result<()> {

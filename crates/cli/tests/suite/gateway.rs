@@ -151,6 +151,40 @@ fn sighup_reads_the_configuration_again_and_no_signal_kills() {
 }
 
 #[test]
+fn a_router_of_one_family_has_a_gateway_and_one_of_none_has_not() {
+    let site = Site::new("families", "");
+    let router = site.lab.host("gateway");
+    let write = |key: &str, value: &str| {
+        router.run(|| std::fs::write(format!("/proc/sys/net/{key}"), value)).unwrap()
+    };
+    let check = || {
+        let said = router.run(|| site.command().arg("--check").output().unwrap());
+        let text =
+            String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+        (said.status.success(), text)
+    };
+    write("ipv6/conf/all/forwarding", "0");
+    let (content, said) = check();
+    assert!(content && said.contains("IPv6 does not pass"), "{said}");
+    write("ipv4/ip_forward", "0");
+    let (content, said) = check();
+    assert!(!content && said.contains("this host does not forward packets"), "{said}");
+    write("ipv6/conf/all/forwarding", "1");
+    let (content, said) = check();
+    assert!(content && said.contains("IPv4 does not pass") && !said.contains("IPv6 does not pass"), "{said}");
+    let mut gateway = site.start();
+    let server = site.lab.host("server");
+    let listener = server.run(|| TcpListener::bind((server.address_v6(), 0))).unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut client = site.lab.host("client").run(|| TcpStream::connect_timeout(&to, TIMEOUT)).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    transfer(&mut client, &mut far, 1 << 20, || {});
+    assert_eq!(site.ask(&[])[0]["state"], "split");
+    signal(&gateway, "TERM");
+    assert!(gateway.child.wait().unwrap().success());
+}
+
+#[test]
 fn a_service_manager_is_told_for_how_long_a_gateway_may_drain() {
     let site = Site::new("notified", "drain_timeout = \"60 s\"\n");
     let path = site.folder.join("notify");
