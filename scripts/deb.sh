@@ -35,8 +35,12 @@ put 644 packaging/systemd/shorthaul.sysusers usr/lib/sysusers.d/shorthaul.conf
 put 644 packaging/prometheus/shorthaul.rules.yml usr/share/shorthaul/shorthaul.rules.yml
 put 644 packaging/grafana/shorthaul-gateway.json usr/share/shorthaul/shorthaul-gateway.grafana.json
 put 644 topologies/first-gateway.toml usr/share/shorthaul/first-gateway.toml
-for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE SECURITY.md docs/gateway.md docs/gain.md docs/relay.md docs/install.md; do
+for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE SECURITY.md; do
 	put 644 "$file" "usr/share/doc/shorthaul/$(basename "$file")"
+done
+# By the names that messages and these pages themselves have for them.
+for page in gateway install troubleshooting monitoring gain whole-link relay reference/commands reference/gateway reference/metrics; do
+	put 644 "docs/$page.md" "usr/share/doc/shorthaul/docs/$page.md"
 done
 printf 'shorthaul is free software, under the MIT or the Apache-2.0 licence, as you like: LICENSE-MIT and LICENSE-APACHE.\n' \
 	>"$root/usr/share/doc/shorthaul/copyright"

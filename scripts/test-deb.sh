@@ -44,6 +44,9 @@ inside dpkg --install /tmp/package.deb >/dev/null
 rm "$root/etc/shorthaul/own.key"
 inside shorthaul config >"$root/tmp/config"
 cmp "$root/tmp/config" "$root/etc/shorthaul/gateway.toml.example"
+for page in gateway install troubleshooting monitoring whole-link reference/gateway; do
+	[ -s "$root/usr/share/doc/shorthaul/docs/$page.md" ]
+done
 for page in shorthaul shorthaul-gateway shorthaul-top; do
 	zcat "$root/usr/share/man/man1/$page.1.gz" | grep -q '^\.TH'
 done

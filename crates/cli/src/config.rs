@@ -35,7 +35,8 @@ pub fn gateway_file(given: &Args) -> String {
     let mut text = String::from(
         "# A gateway's configuration. Keys that are commented out have the values that stand there, unless it says `an example`\n\
          # or `left out`. A key below a line such as `#[memory]` needs that line, too.\n\
-         # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md says more.\n\n",
+         # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md, of a package in\n\
+         # /usr/share/doc/shorthaul, says more.\n\n",
     );
     for (key, interfaces, comment) in [
         ("access", &given.access, "the interfaces toward the bad link, such as [\"wlan0\"]"),

@@ -145,7 +145,7 @@ fn congestion_help() -> String {
 fn senders_help() -> String {
     let policies: Vec<&str> = shorthaul_proxy::SenderSpec::policies().collect();
     format!(
-        "How senders in the wide area network are kept to the access side's rate: {}; docs/gateway.md has their parameters",
+        "How senders in the wide area network are kept to the access side's rate: {}; docs/gateway.md (of a package: in /usr/share/doc/shorthaul) has their parameters",
         policies.join(", ")
     )
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where it stands what to do about a firewall.
-pub(crate) const SEE: &str = "docs/gateway.md, What it changes on the host";
+pub(crate) const SEE: &str = "docs/gateway.md, of a package in /usr/share/doc/shorthaul, What it changes on the host";
 /// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 

@@ -54,7 +54,7 @@ pub enum BridgeError {
     /// The host is reached by it.
     #[error(
         "`{name}` has the address {address}, which nobody would reach any more in a bridge: take it away (`ip addr flush dev {name}`); \
-         to reach this host by the same cable, make a bridge of both interfaces and give it the address (docs/gateway.md, A bridge)"
+         to reach this host by the same cable, make a bridge of both interfaces and give it the address (docs/gateway.md, of a package in /usr/share/doc/shorthaul, A bridge)"
     )]
     HasAddress {
         /// The interface.
