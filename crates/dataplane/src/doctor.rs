@@ -7,6 +7,7 @@ use crate::preflight::{SEE, larger_mtus, may_administer, on_this_host};
 use crate::routes::is_forwarding;
 use crate::{Config, Way};
 use serde::Serialize;
+use shorthaul_os::netlink::links::merges_on_receipt;
 use shorthaul_os::netlink::{Family, interfaces};
 use shorthaul_types::Bytes;
 use std::fs::{OpenOptions, read_to_string};
@@ -67,7 +68,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         }
     }
     found.extend(mtus(config));
-    found.extend([offloads(), rp_filter(), conntrack(), memory(config), confinement(), real_time()]);
+    found.extend([offloads(config), rp_filter(), conntrack(), memory(config), confinement(), real_time()]);
     found.extend([congestion_controls(), steal(), clock(), files(), run_dir(config)]);
     found
 }
@@ -240,7 +241,7 @@ fn mtus(config: &Config) -> Vec<Finding> {
     });
     if let Ok(used) = on_this_host(config) {
         found.extend(larger_mtus(config, &used).into_iter().map(|larger| {
-            let mend = format!("leave out `mtu` under [{}], or write {} or less", larger.leg, larger.used);
+            let mend = format!("leave out this `mtu`, or write {} or less", larger.used);
             note("MTU", larger.to_string(), &mend)
         }));
     }
@@ -254,18 +255,34 @@ fn mtus(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// The kernel merges segments on receipt, and hands the gateway few large ones: that is what makes it fast.
-fn offloads() -> Finding {
-    let drivers = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    let real = drivers.filter(|entry| entry.path().join("device").exists()).count();
-    match real {
-        0 => note(
-            "offloads",
-            "there are only virtual interfaces; `ethtool -k IF` shows generic-receive-offload",
-            "",
-        ),
-        _ => well("offloads", "not switched by us: leave generic-receive-offload on (`ethtool -k IF`)"),
+/// The kernel merges segments on receipt, and hands the gateway few large ones: that is what makes it fast. Without a configuration, the
+/// interfaces that are not virtual are looked at.
+fn offloads(config: &Config) -> Finding {
+    let named = config.interfaces().concat();
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let real = entries.filter(|entry| entry.path().join("device").exists());
+    let real = real.filter_map(|entry| entry.file_name().into_string().ok());
+    let looked_at: Vec<String> = if named.is_empty() { real.collect() } else { named };
+    let answers: Vec<(&str, Option<bool>)> =
+        looked_at.iter().map(|name| (&**name, merges_on_receipt(name).ok())).collect();
+    let which = |wanted: Option<bool>| {
+        let those = answers.iter().filter(|(_, answer)| *answer == wanted);
+        those.map(|(name, _)| *name).collect::<Vec<_>>()
+    };
+    let (off, on, unknown) = (which(Some(false)), which(Some(true)), which(None));
+    if let [first, ..] = off[..] {
+        let seen = format!(
+            "generic-receive-offload is off at {}: each packet is handed over by itself",
+            off.join(", ")
+        );
+        return note("offloads", seen, &format!("ethtool -K {first} gro on"));
     }
+    if !unknown.is_empty() || on.is_empty() {
+        let of = if unknown.is_empty() { "virtual interfaces".to_owned() } else { unknown.join(", ") };
+        let seen = format!("not known of {of}; `ethtool -k IF` shows generic-receive-offload");
+        return note("offloads", seen, "");
+    }
+    well("offloads", format!("generic-receive-offload is on at {}", on.join(", ")))
 }
 
 fn rp_filter() -> Finding {
@@ -436,11 +453,13 @@ mod tests {
     #[test]
     fn an_mtu_that_no_interface_takes_is_told() {
         let loopback = |mtu| {
-            let mut config = Config { access: vec!["lo".into()], wan: vec!["lo".into()], ..Config::default() };
+            let mut config =
+                Config { access: vec!["lo".into()], wan: vec!["lo".into()], ..Config::default() };
             config.to_wan.mtu = Some(mtu);
             config
         };
-        let told = |mtu| examine(&loopback(mtu)).into_iter().find(|found| found.seen.contains("[to_wan] mtu"));
+        let told =
+            |mtu| examine(&loopback(mtu)).into_iter().find(|found| found.seen.contains("[to_wan] mtu"));
         // It takes 65,536 bytes, and packets have 65,535 at most.
         assert!(told(65_535).is_none());
         let config = loopback(70_000);
@@ -449,6 +468,16 @@ mod tests {
         let found = told(70_000).unwrap();
         assert!(found.health == Health::Note && found.seen.contains("mtu = 70000"), "{found:?}");
         assert_eq!(on_this_host(&loopback(1_280)).unwrap().to_wan.mtu, Some(1_280), "a smaller one is taken");
+    }
+
+    #[test]
+    fn offloads_are_well_only_where_an_interface_has_said_so() {
+        let of = |name: &str| offloads(&Config { access: vec![name.into()], ..Config::default() });
+        let unknown = of("no-such-0");
+        assert!(unknown.health == Health::Note && unknown.seen.contains("no-such-0"), "{unknown:?}");
+        let expected = if merges_on_receipt("lo").unwrap() { Health::Well } else { Health::Note };
+        let known = of("lo");
+        assert!(known.health == expected && known.seen.contains("at lo"), "{known:?}");
     }
 
     #[test]

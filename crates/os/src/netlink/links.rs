@@ -5,6 +5,8 @@ use netlink_packet_route::link::{
     BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind,
     LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
 };
+use rustix::ioctl::{Opcode, Updater, ioctl};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::net::IpAddr;
 
@@ -95,6 +97,31 @@ pub fn addresses(index: u32) -> io::Result<Vec<IpAddr>> {
     local_addresses_of(|of| of == index)
 }
 
+/// Whether an interface merges segments on receipt (`ethtool -k`: generic-receive-offload).
+///
+/// # Errors
+/// The kernel's.
+pub fn merges_on_receipt(name: &str) -> io::Result<bool> {
+    /// `SIOCETHTOOL`, and what it is asked.
+    const ASK: Opcode = 0x8946;
+    const GENERIC_RECEIVE_OFFLOAD: u32 = 0x2b;
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // `struct ethtool_value`: a question, and room for the answer.
+    let mut value = [GENERIC_RECEIVE_OFFLOAD, 0];
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the interface name is too long"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: SIOCETHTOOL reads one ifreq, and reads and writes what that leads to: one ethtool_value, which outlives the call.
+    unsafe { ioctl(&any, Updater::<ASK, _>::new(&mut request)) }?;
+    Ok(value[1] != 0)
+}
+
 impl Netlink {
     /// Makes a bridge that forwards all that its ports do, without STP and without looking at who wants which multicast, and switches it
     /// on. It has no address.
@@ -129,5 +156,18 @@ impl Netlink {
         let mut link = LinkMessage::default();
         link.header.index = index;
         self.ask(RouteNetlinkMessage::DelLink(link))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_an_interface_merges_segments_is_asked_of_the_kernel() {
+        merges_on_receipt("lo").unwrap();
+        let gone = merges_on_receipt("no-such-if").unwrap_err();
+        assert_eq!(gone.raw_os_error(), Some(libc::ENODEV));
+        assert!(merges_on_receipt("a-name-that-is-too-long").is_err());
     }
 }
