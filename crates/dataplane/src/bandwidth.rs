@@ -1,6 +1,7 @@
 //! What a radio controller says of the access side's bandwidth, in a file or over the control socket.
 use shorthaul_types::BitRate;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -51,24 +52,49 @@ impl fmt::Display for BandwidthReport {
 pub(crate) struct BandwidthFile {
     path: PathBuf,
     seen: Option<(SystemTime, u64)>,
+    /// Why it could not be read the last time.
+    trouble: Option<io::Error>,
+    is_told: bool,
 }
 
 impl BandwidthFile {
     pub fn new(path: PathBuf) -> Self {
-        BandwidthFile { path, seen: None }
+        BandwidthFile { path, seen: None, trouble: None, is_told: false }
     }
 
     /// What it says, if it has changed since it was last read; a line that cannot be read is an error.
     pub fn poll(&mut self) -> Vec<Result<BandwidthReport, ParseBandwidthError>> {
-        let version = std::fs::metadata(&self.path).and_then(|file| Ok((file.modified()?, file.len())));
-        let Ok(version) = version else { return Vec::new() };
-        if self.seen == Some(version) {
-            return Vec::new();
-        }
-        let Ok(text) = std::fs::read_to_string(&self.path) else { return Vec::new() };
-        self.seen = Some(version);
+        let text = match self.read() {
+            Ok(text) => {
+                self.is_told = false;
+                text
+            }
+            Err(error) => {
+                self.trouble = Some(error);
+                None
+            }
+        };
+        let text = text.unwrap_or_default();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         lines.filter(|line| !line.is_empty()).map(str::parse).collect()
+    }
+
+    /// What stands there, if it has changed.
+    fn read(&mut self) -> io::Result<Option<String>> {
+        let file = std::fs::metadata(&self.path)?;
+        let version = (file.modified()?, file.len());
+        if self.seen == Some(version) {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(&self.path)?;
+        self.seen = Some(version);
+        Ok(Some(text))
+    }
+
+    /// Where it is and why it cannot be read: once, until it can.
+    pub fn trouble(&mut self) -> Option<(PathBuf, io::Error)> {
+        let trouble = self.trouble.take()?;
+        if std::mem::replace(&mut self.is_told, true) { None } else { Some((self.path.clone(), trouble)) }
     }
 }
 
@@ -95,6 +121,8 @@ mod tests {
         let mut file = BandwidthFile::new(path.clone());
         let _ = std::fs::remove_file(&path);
         assert!(file.poll().is_empty(), "not there yet");
+        assert_eq!(file.trouble().map(|(_, error)| error.kind()), Some(io::ErrorKind::NotFound));
+        assert!(file.poll().is_empty() && file.trouble().is_none(), "it is told once");
         std::fs::write(&path, "# from the controller\n1 Mbit/s\nsouth: 64 kbit/s # congested\n\noops\n")
             .unwrap();
         let seen = file.poll();
@@ -103,6 +131,8 @@ mod tests {
         assert!(file.poll().is_empty(), "nothing new");
         std::fs::write(&path, "2 Mbit/s").unwrap();
         assert_eq!(file.poll().len(), 1);
+        assert!(file.trouble().is_none());
         std::fs::remove_file(&path).unwrap();
+        assert!(file.poll().is_empty() && file.trouble().is_some(), "it was there meanwhile");
     }
 }

@@ -44,6 +44,13 @@ pub enum Notice {
         /// Whether there is an emulated link that it is about.
         is_heeded: bool,
     },
+    /// The file of bandwidths cannot be read. It is read as soon as it can be.
+    NoBandwidthFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// It was asked to read its configuration again, and goes on with that.
     Reread {
         /// The keys that changed.
@@ -144,6 +151,11 @@ impl fmt::Display for Notice {
             Notice::Bandwidth { said: Ok(report), is_heeded: false } => {
                 write!(f, "bandwidth: nothing here is `{report}` about; see `senders` in the configuration")
             }
+            Notice::NoBandwidthFile { path, error } => write!(
+                f,
+                "bandwidth: `{}` cannot be read ({error}): the bandwidth is what it was until it can",
+                path.display()
+            ),
             Notice::Bandwidth { said: Err(error), .. } => write!(f, "bandwidth: {error}"),
             Notice::Reread { changed, fixed } => {
                 let changed = if changed.is_empty() { "nothing".into() } else { changed.join(", ") };

@@ -94,7 +94,11 @@ pub(crate) fn work<M: Controlled>(
         let written = match &mut bandwidth_file {
             Some(file) if monotonic() >= look_at => {
                 look_at = monotonic() + LOOK;
-                file.poll()
+                let written = file.poll();
+                if let Some((path, error)) = file.trouble() {
+                    notify(Notice::NoBandwidthFile { path, error });
+                }
+                written
             }
             _ => Vec::new(),
         };
