@@ -67,15 +67,20 @@ pub(crate) fn name_hosts(config: &mut Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// What is behind the interface of a bottleneck, as a line for people.
+/// Each bottleneck as a line for people: its hosts, behind which interface, and its rate.
 pub(crate) fn describe(written: &[Bottleneck], named: &[Bottleneck]) -> Vec<String> {
-    let of_interfaces = written.iter().zip(named).filter_map(|(written, named)| {
-        let interface = written.interface.as_ref()?;
+    let line = |(number, (written, named)): (usize, (&Bottleneck, &Bottleneck))| {
         let hosts: Vec<String> = named.hosts.iter().map(IpNet::to_string).collect();
-        let whose = if hosts.is_empty() { "all hosts".into() } else { hosts.join(", ") };
-        Some(format!("bottleneck {}: {whose}, behind {interface}", named.name))
-    });
-    of_interfaces.collect()
+        let whose = match (hosts.is_empty(), number) {
+            (true, 0) => "all hosts".into(),
+            (true, _) => "all other hosts".into(),
+            (false, _) => hosts.join(", "),
+        };
+        let behind = written.interface.as_ref().map(|interface| format!(", behind {interface}"));
+        let rate = named.rate.map_or_else(|| "its rate is measured".into(), |rate| format!("at most {rate}"));
+        format!("bottleneck {}: {whose}{}; {rate}", named.name, behind.unwrap_or_default())
+    };
+    written.iter().zip(named).enumerate().map(line).collect()
 }
 
 fn main_table() -> std::io::Result<Vec<Leads>> {
@@ -196,6 +201,22 @@ mod tests {
             metric: 0,
         });
         assert_eq!(behind(&odd.collect::<Vec<_>>(), 2), None);
+    }
+
+    #[test]
+    fn each_bottleneck_is_a_line() {
+        let text = "access = [\"lo\"]\nwan = [\"w\"]\n[[bottleneck]]\nname = \"ship\"\nhosts = [\"10.1.0.0/16\", \"fd00:1::/32\"]\nrate = \"30 Mbit/s\"\n\
+                    [[bottleneck]]\nname = \"rest\"\ninterface = \"lo\"\n";
+        let written: Config = toml::from_str(text).unwrap();
+        let mut named = written.clone();
+        name_hosts(&mut named).unwrap();
+        assert_eq!(
+            describe(&written.bottleneck, &named.bottleneck),
+            [
+                "bottleneck ship: 10.1.0.0/16, fd00:1::/32; at most 30 Mbit/s",
+                "bottleneck rest: all other hosts, behind lo; its rate is measured"
+            ]
+        );
     }
 
     #[test]
