@@ -139,7 +139,7 @@ impl fmt::Display for Notice {
             Notice::Pages { address } => {
                 write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
             }
-            Notice::LargerMtu(larger) => larger.fmt(f),
+            Notice::LargerMtu(larger) => write!(f, "{larger}"),
             Notice::Ready => f.write_str("ready"),
             Notice::Draining { held_flows, .. } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")

@@ -8,16 +8,18 @@ use crate::routes::{RouteError, exists, is_forwarding};
 use crate::{Config, Interception, Way, attach, bridge};
 use shorthaul_monitor::Pages;
 use shorthaul_os::files::{may_make_files, open_privately};
-use shorthaul_os::{Errno, Netlink};
 use shorthaul_os::monotonic;
 use shorthaul_os::netlink::{Family, interfaces};
+use shorthaul_os::{Errno, Netlink};
+use shorthaul_proxy::LegSpec;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where it stands what to do about a firewall.
-pub(crate) const SEE: &str = "docs/gateway.md, of a package in /usr/share/doc/shorthaul, What it changes on the host";
+pub(crate) const SEE: &str =
+    "docs/gateway.md, of a package in /usr/share/doc/shorthaul, What it changes on the host";
 /// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 
@@ -27,13 +29,20 @@ pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
     name_hosts(&mut config)?;
-    let [access, wan] = config.interfaces();
-    for (leg, names) in [(&mut config.to_access, &access), (&mut config.to_wan, &wan)] {
-        // An interface that is not there is complained of later, with the names of those that are.
-        let least =
-            present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
-        let least = least.map(|mtu| mtu.clamp(576, 65_535));
+    // An interface that is not there is complained of later, with the names of those that are.
+    let [access, wan] = config.interfaces().map(|names| {
+        let of_side = present.iter().filter(|interface| names.contains(&interface.0));
+        of_side.map(|(_, mtu)| (*mtu).clamp(576, 65_535)).min()
+    });
+    for (leg, least) in [(&mut config.to_access, access), (&mut config.to_wan, wan)] {
         leg.mtu = leg.mtu.into_iter().chain(least).min();
+    }
+    for policy in &mut config.policy {
+        for (leg, least) in [(&mut policy.to_access, access), (&mut policy.to_wan, wan)] {
+            if let (Some(leg), Some(least)) = (leg, least) {
+                leg.mtu = leg.mtu.map(|written| written.min(least));
+            }
+        }
     }
     Ok(config)
 }
@@ -41,8 +50,8 @@ pub(crate) fn on_this_host(config: &Config) -> Result<Config, DaemonError> {
 /// An MTU that was written and is larger than what interfaces take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargerMtu {
-    /// The leg: `to_access` or `to_wan`.
-    pub leg: &'static str,
+    /// The leg, and of which policy.
+    pub leg: String,
     /// What was written.
     pub written: u32,
     /// What is used.
@@ -52,18 +61,32 @@ pub struct LargerMtu {
 impl std::fmt::Display for LargerMtu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let LargerMtu { leg, written, used } = self;
-        write!(f, "[{leg}] mtu = {written} is more than an interface of that side takes: it is {used}, as if nothing were written")
+        write!(
+            f,
+            "{leg} mtu = {written} is more than an interface of that side takes: it is {used}, as if nothing were written"
+        )
     }
 }
 
 /// Those of a configuration, as it was written and with what this host knows.
 pub(crate) fn larger_mtus(written: &Config, used: &Config) -> Vec<LargerMtu> {
-    let legs = [("to_access", &written.to_access, &used.to_access), ("to_wan", &written.to_wan, &used.to_wan)];
-    let larger = legs.into_iter().filter_map(|(leg, written, used)| {
-        let (written, used) = (written.mtu?, used.mtu?);
+    let larger = |leg: String, written: Option<u32>, used: Option<u32>| {
+        let (written, used) = (written?, used?);
         (written > used).then_some(LargerMtu { leg, written, used })
+    };
+    let of_all = [
+        larger("[to_access]".into(), written.to_access.mtu, used.to_access.mtu),
+        larger("[to_wan]".into(), written.to_wan.mtu, used.to_wan.mtu),
+    ];
+    let pairs = written.policy.iter().zip(&used.policy).zip(1..);
+    let of_policies = pairs.flat_map(|((written, used), number)| {
+        let mtu = |leg: &Option<LegSpec>| leg.as_ref().and_then(|leg| leg.mtu);
+        [
+            larger(format!("policy {number}, to_access:"), mtu(&written.to_access), mtu(&used.to_access)),
+            larger(format!("policy {number}, to_wan:"), mtu(&written.to_wan), mtu(&used.to_wan)),
+        ]
     });
-    larger.collect()
+    of_all.into_iter().chain(of_policies).flatten().collect()
 }
 
 /// What a gateway with this configuration would do to this host, line by line, and whether it could start.
@@ -118,9 +141,10 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         lines.extend(obstacles(config).into_iter().map(|found| format!("warning: {found} ({SEE})")));
     }
     if config.bridge.is_none() {
-        for (family, name, key) in
-            [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
-        {
+        for (family, name, key) in [
+            (Family::V4, "IPv4", "net.ipv4.ip_forward"),
+            (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding"),
+        ] {
             if exists(family) && !is_forwarding(family) {
                 lines.push(format!("{name} does not pass: this host does not forward it ({key} is not 1)"));
             }
@@ -245,7 +269,9 @@ fn check_tables(tables: [u32; 2]) -> Result<(), DaemonError> {
     let netlink = Netlink::open().map_err(system("asking for routes"))?;
     let is_in_use = |table: &u32| {
         // A kernel without IPv6 has no routes of it.
-        [Family::V4, Family::V6].into_iter().any(|family| netlink.leads_everywhere(family, *table).unwrap_or(false))
+        [Family::V4, Family::V6]
+            .into_iter()
+            .any(|family| netlink.leads_everywhere(family, *table).unwrap_or(false))
     };
     match tables.into_iter().find(is_in_use) {
         Some(table) => Err(RouteError::TableInUse { table }.into()),
