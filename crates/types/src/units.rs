@@ -84,6 +84,19 @@ const RATE_WANTED: &str =
     "a rate: write a number and a unit, such as \"32 Mbit/s\", \"9600 bit/s\" or \"4.15 kB/s\"";
 const DURATION_WANTED: &str =
     "a duration: write a number and a unit, such as \"64 ms\", \"1.5 s\" or \"250 us\"";
+const SIZE_TOO_LARGE: &str = "a size that there can be: write \"18000000000 GB\" at most";
+const RATE_TOO_LARGE: &str = "a rate that there can be: write \"18000000000 Gbit/s\" at most";
+const DURATION_TOO_LARGE: &str = "a duration that there can be: write \"5000000 h\" at most";
+
+/// `amount`, rounded to a whole number; what is more than there can be is refused.
+fn whole(text: &str, amount: f64, too_large: &'static str) -> Result<u64, ParseUnitError> {
+    let rounded = amount + 0.5;
+    // The nearest number to the largest one is beyond it.
+    if rounded >= u64::MAX as f64 {
+        return Err(ParseUnitError { found: text.to_string(), wanted: too_large });
+    }
+    Ok(rounded as u64)
+}
 
 impl FromStr for Bytes {
     type Err = ParseUnitError;
@@ -99,11 +112,7 @@ impl FromStr for Bytes {
             "GiB" => 1024.0 * 1024.0 * 1024.0,
             _ => return Err(ParseUnitError { found: text.to_string(), wanted: BYTES_WANTED }),
         };
-        let bytes = number * factor + 0.5;
-        if bytes >= u64::MAX as f64 {
-            return Err(ParseUnitError { found: text.to_string(), wanted: BYTES_WANTED });
-        }
-        Ok(Bytes(bytes as u64))
+        whole(text, number * factor, SIZE_TOO_LARGE).map(Bytes)
     }
 }
 
@@ -122,11 +131,11 @@ impl FromStr for BitRate {
             "GB/s" => 8e9,
             _ => return Err(ParseUnitError { found: text.to_string(), wanted: RATE_WANTED }),
         };
-        Ok(BitRate((number * factor + 0.5) as u64))
+        whole(text, number * factor, RATE_TOO_LARGE).map(BitRate)
     }
 }
 
-/// Reads a duration as people write it: `64 ms`, `1.5 s`, `250 us`, `2 min`.
+/// Reads a duration as people write it: `64 ms`, `1.5 s`, `250 us`, `2 min`; 584 years at most.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let (number, unit) = number_and_unit(text, DURATION_WANTED)?;
     let nanos = match unit {
@@ -138,7 +147,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
         "h" => 3600e9,
         _ => return Err(ParseUnitError { found: text.to_string(), wanted: DURATION_WANTED }),
     };
-    Ok(Duration::from_nanos((number * nanos + 0.5) as u64))
+    whole(text, number * nanos, DURATION_TOO_LARGE).map(Duration::from_nanos)
 }
 
 /// Writes a duration with three or four significant digits and the unit that fits.
@@ -272,8 +281,26 @@ mod tests {
         let error = "32 Mbit".parse::<BitRate>().unwrap_err().to_string();
         assert!(error.contains("`32 Mbit`") && error.contains("32 Mbit/s"), "{error}");
         assert!("-3 ms".parse::<Bytes>().is_err());
-        assert!("20000000000 GB".parse::<Bytes>().is_err(), "more than there can be");
         assert!(parse_duration("64").is_err());
+    }
+
+    #[test]
+    fn more_than_there_can_be_is_refused_and_what_there_can_be_is_named() {
+        let said = |error: ParseUnitError| error.to_string();
+        for (error, most) in [
+            ("20000000000 GB".parse::<Bytes>().map_err(said).unwrap_err(), "18000000000 GB"),
+            (
+                "99999999999999999999 Gbit/s".parse::<BitRate>().map_err(said).unwrap_err(),
+                "18000000000 Gbit/s",
+            ),
+            ("3000000000 GB/s".parse::<BitRate>().map_err(said).unwrap_err(), "18000000000 Gbit/s"),
+            (parse_duration("99999999999999 h").map_err(said).unwrap_err(), "5000000 h"),
+        ] {
+            assert!(error.contains("there can be") && error.contains(most), "{error}");
+        }
+        assert_eq!("18000000000 GB".parse(), Ok(Bytes(18_000_000_000_000_000_000)));
+        assert_eq!("18000000000 Gbit/s".parse(), Ok(BitRate(18_000_000_000_000_000_000)));
+        assert_eq!(parse_duration("5000000 h"), Ok(Duration::from_secs(18_000_000_000)));
     }
 
     #[test]
