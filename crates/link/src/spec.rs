@@ -103,9 +103,9 @@ pub struct LinkSpec {
     #[serde(alias = "wakeup", deserialize_with = "spec_parts::drx")]
     #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::DrxTable>")]
     pub drx: Option<Option<Drx>>,
-    /// What is different toward the access side: from the second end of the link to the first.
+    /// What is different from the second end of the link to the first. Where the first is the access side, whoever downloads, this is the way down.
     pub down: Option<Box<LinkSpec>>,
-    /// What is different from the access side: from the first end of the link to the second.
+    /// What is different from the first end of the link to the second.
     pub up: Option<Box<LinkSpec>>,
 }
 
@@ -225,6 +225,13 @@ impl LinkSpec {
         }
         config.validate()?;
         Ok(config)
+    }
+
+    /// Whether its preset makes it matter which of its ends is the access side: it has a downlink and an uplink.
+    pub fn has_preset_directions(&self) -> bool {
+        let differs =
+            |preset: Preset| preset.config(Direction::Down, Seed(0)) != preset.config(Direction::Up, Seed(0));
+        self.preset.is_some_and(differs)
     }
 
     /// Writes the keys that are there over `config`, except the rate.

@@ -306,6 +306,17 @@ impl Work<'_> {
             let problem = format!("`{}` has no link to `{}`", name.get_ref(), access.get_ref());
             return Err(self.source.error(access.span(), problem));
         }
+        let is_reversed = |link: &&LinkDescription| link.between == [index, neighbour] && leads_away(link);
+        if let Some(link) = self.scenario.links.iter().find(is_reversed) {
+            let (name, access_name) = (name.get_ref(), access.get_ref());
+            let problem = format!(
+                "`{access_name}` is the access side of `{name}`, and the second end of the link `{}`: so `down` leads away from it, and what does is the faster \
+                 direction, or the downlink of a preset. Write between = [\"{access_name}\", \"{name}\"] there, and exchange `up` and `down` if each is \
+                 meant for the way that it has now",
+                link.name
+            );
+            return Err(self.source.error(access.span(), problem));
+        }
         Ok((index, neighbour))
     }
 
@@ -623,6 +634,18 @@ impl Work<'_> {
         });
         Ok(())
     }
+}
+
+/// Whether of a link the way to its first end is what downloads have elsewhere: the faster one, or a preset's downlink. To have that lead away from the
+/// access side is a link that was written the other way round, and nobody sees it.
+fn leads_away(link: &LinkDescription) -> bool {
+    let carries = |direction| match link.config(direction, Seed(0)).rate {
+        Rate::Fixed(rate) => Some(rate.bits_per_sec()),
+        Rate::Unlimited => Some(u64::MAX),
+        Rate::Schedule { .. } | Rate::Trace(_) => None,
+    };
+    let is_faster = || Some(carries(Direction::Down)? > carries(Direction::Up)?);
+    link.spec.has_preset_directions() || is_faster().unwrap_or(false)
 }
 
 impl Workload {

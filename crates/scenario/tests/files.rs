@@ -232,6 +232,12 @@ fn the_example_in_the_documentation_is_sound() {
     let scenario = study.scenario(&study.points()[0]).unwrap();
     assert_eq!(scenario.flows.len(), 4);
     assert_eq!(scenario.flows[0].via.len(), 1, "the relay of the chain is on the way, the other is not");
+    // Its client downloads over the faster direction.
+    let way = scenario.way(scenario.node("gw").unwrap(), scenario.node("client").unwrap()).unwrap();
+    let rate = |direction| scenario.links[way[0].0].config(direction, Seed(1)).rate;
+    let mbit = |n: u64| Rate::Fixed(BitRate::from_bits_per_sec(n * 1_000_000));
+    assert_eq!((way.len(), way[0].1), (1, Direction::Down));
+    assert_eq!((rate(Direction::Down), rate(Direction::Up)), (mbit(10), mbit(2)));
 }
 
 #[test]
@@ -295,4 +301,25 @@ fn queues_of_a_relay_that_serves_before_tcp_are_refused() {
 fn a_threshold_that_is_none_is_refused() {
     let error = error(&PTS.replace("ack = \"immediate\"", "initial_ssthresh = 1"));
     assert!(error.contains("2 to 1000000"), "{error}");
+}
+
+#[test]
+fn every_file_that_comes_with_the_program_is_sound() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = ["scenarios", "papers", "bench/sim"].map(|folder| root.join(folder)).to_vec();
+    let mut read = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in
+            std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                Study::from_file(&path).unwrap_or_else(|error| panic!("{error}"));
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 80, "{read}");
 }

@@ -174,6 +174,19 @@ fn directions_differ_where_they_say_so() {
 }
 
 #[test]
+fn it_is_known_whether_the_ends_of_a_link_can_be_exchanged() {
+    for (text, differs) in [
+        ("rate = \"1 Mbit/s\"\nloss = 0.1", false),
+        ("preset = \"gprs\"", true),
+        ("preset = \"radio-lte\"", true),
+        ("preset = \"starlink\"", true),
+    ] {
+        let spec: LinkSpec = toml::from_str(text).unwrap();
+        assert_eq!(spec.has_preset_directions(), differs, "{text}");
+    }
+}
+
+#[test]
 fn presets_are_filled_in_and_overridden() {
     let spec: LinkSpec = toml::from_str("preset = \"gprs\"").unwrap();
     let resolve = |direction| spec.resolve(direction, Seed(1), no_file).unwrap();
