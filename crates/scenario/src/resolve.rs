@@ -5,6 +5,7 @@ use crate::file::{
 };
 use crate::shaper::{Shaper, ShaperSection};
 use crate::spanned::Spanned;
+use crate::sweep::default_name;
 use crate::{
     BandwidthChange, CellDescription, Cross, Flow, Gateway, Kill, LinkDescription, Measure, Node, NodeIndex,
     Queues, Relay, Role, Scenario, ScenarioError, Served, SetUp, Workload,
@@ -393,7 +394,7 @@ impl Work<'_> {
             channel.queue = config.queue;
             ways.push((link, direction));
         }
-        let name = section.name.clone().unwrap_or_else(|| format!("cell{}", number + 1));
+        let name = section.name.clone().unwrap_or_else(|| default_name("cell", number));
         self.scenario.cells.push(CellDescription { name, ways, channel });
         Ok(())
     }
@@ -522,7 +523,7 @@ impl Work<'_> {
             let problem = format!("`count` is 1 to {MOST_FLOWS}, all flows together");
             return Err(self.source.error(section.span(), problem));
         }
-        let name = flow.name.clone().unwrap_or_else(|| format!("flow{}", number + 1));
+        let name = flow.name.clone().unwrap_or_else(|| default_name("flow", number));
         if self.scenario.flows.iter().any(|other| other.name == name || other.name == format!("{name}.1")) {
             let problem = format!("there are two flows `{name}`: give one of them another name");
             return Err(self.source.error(section.span(), problem));
@@ -623,7 +624,7 @@ impl Work<'_> {
             return Err(self.source.error(section.from.span(), problem));
         }
         self.scenario.cross.push(Cross {
-            name: section.name.clone().unwrap_or_else(|| format!("cross{}", number + 1)),
+            name: section.name.clone().unwrap_or_else(|| default_name("cross", number)),
             from,
             to,
             rate: section.rate,

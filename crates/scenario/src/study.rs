@@ -1,7 +1,7 @@
 use crate::file::File;
 use crate::resolve::{Source, resolve};
 use crate::spanned::Spanned;
-use crate::sweep::vary;
+use crate::sweep::{of_the_whole, vary};
 use crate::{Point, Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Study {
     }
 
     /// Reads a scenario from a text; `name` is what errors call it. It may not refer to trace files.
-    /// [`in_directory`](Study::in_directory) is for those that do.
+    /// [`in_directory`](Study::in_directory) is for those that do. A flow without a name is called by its place: `flow1`.
     ///
     /// ```
     /// let text = r#"
@@ -61,7 +61,6 @@ impl Study {
     /// [sweep]
     /// "flows.flow1.bulk" = ["1 MB", "10 MB"]
     /// "#;
-    /// # let text = &text.replace("[[flows]]", "[[flows]]\nname = \"flow1\"");
     /// let study = shorthaul_scenario::Study::from_toml("example", text)?;
     /// assert_eq!(study.points().len(), 2);
     /// # Ok::<(), shorthaul_scenario::ScenarioError>(())
@@ -101,6 +100,11 @@ impl Study {
             directory,
             text,
         };
+        for path in study.paths.iter().chain(study.cases.values().flatten().map(|(path, _)| path)) {
+            if let Some(problem) = of_the_whole(path.get_ref()) {
+                return Err(ScenarioError::at(&study.file_name, &study.text, path.span(), problem));
+            }
+        }
         study.points = study.all_points(&file)?;
         // first as it stands, for an error without the distraction of a point
         study.scenario(&Point::default())?;

@@ -24,6 +24,19 @@ impl Point {
     }
 }
 
+/// Why a path cannot vary: what it leads to is the study's as a whole, and the same at all of its points.
+pub(crate) fn of_the_whole(path: &str) -> Option<String> {
+    let instead = match path.split('.').next()? {
+        "seed" | "repeats" => {
+            "every point is run with the seeds from `seed` on, `repeats` of them. Write `repeats = 10` at the head of the file, or give --seed and --repeats"
+        }
+        "name" | "about" => "points are told apart by what varies, or as cases: [cases.NAME]",
+        "sweep" | "cases" => "write what else is to vary beside it, and not over it",
+        _ => return None,
+    };
+    Some(format!("`{path}` does not vary from point to point, it is the study's: {instead}"))
+}
+
 /// The text with the point's values in it.
 pub(crate) fn vary(
     source: &str,
@@ -41,7 +54,7 @@ pub(crate) fn vary(
                 let problem = format!(
                     "there is no `{}` in this file to vary; write its usual value there first. A path names \
                      the keys from the outside in, as in \"hosts.client.scheme\", \"links.client-server.link.delay\", \
-                     \"chains.0.relays\" or \"flows.flow1.bulk\"",
+                     \"chains.0.relays\" or \"flows.flow1.bulk\" (the first flow, where that has no name)",
                     path.get_ref()
                 );
                 return Err(ScenarioError::at(source, text, path.span(), problem));
@@ -69,12 +82,14 @@ fn find(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let mut ends: Vec<usize> = path.match_indices('.').map(|(at, _)| at).collect();
     ends.push(path.len());
     ends.iter().rev().find_map(|&end| {
-        let value = table.get(&path[..end])?;
-        if end == path.len() { Some(value.span()) } else { find_in(value, &path[end + 1..]) }
+        let key = &path[..end];
+        let value = table.get(key)?;
+        if end == path.len() { Some(value.span()) } else { find_in(key, value, &path[end + 1..]) }
     })
 }
 
-fn find_in(value: &Spanned<DeValue<'_>>, path: &str) -> Option<Range<usize>> {
+/// The same in what `key` has.
+fn find_in(key: &str, value: &Spanned<DeValue<'_>>, path: &str) -> Option<Range<usize>> {
     match value.get_ref() {
         DeValue::Table(table) => find(table, path),
         DeValue::Array(array) => {
@@ -82,9 +97,9 @@ fn find_in(value: &Spanned<DeValue<'_>>, path: &str) -> Option<Range<usize>> {
             ends.push(path.len());
             ends.iter().rev().find_map(|&end| {
                 let (name, rest) = (&path[..end], path.get(end + 1..));
-                let element = element(array, name)?;
+                let element = element(key, array, name)?;
                 match rest {
-                    Some(rest) => find_in(element, rest),
+                    Some(rest) => find_in(name, element, rest),
                     None => Some(element.span()),
                 }
             })
@@ -93,18 +108,41 @@ fn find_in(value: &Spanned<DeValue<'_>>, path: &str) -> Option<Range<usize>> {
     }
 }
 
-/// An element by its number, its `name`, or the nodes that it lies between.
-fn element<'a, 'i>(array: &'a [Spanned<DeValue<'i>>], name: &str) -> Option<&'a Spanned<DeValue<'i>>> {
+/// An element of `list` by its number, its `name` (or what it is called without one), or the nodes that it lies between.
+fn element<'a, 'i>(
+    list: &str,
+    array: &'a [Spanned<DeValue<'i>>],
+    name: &str,
+) -> Option<&'a Spanned<DeValue<'i>>> {
     if let Ok(number) = name.parse::<usize>() {
         return array.get(number);
     }
-    array.iter().find(|element| {
+    let is_meant = |(index, element): &(usize, &Spanned<DeValue<'_>>)| {
         let Some(table) = element.get_ref().as_table() else { return false };
-        let own = table.get("name").and_then(|name| name.get_ref().as_str());
+        let is_its = match table.get("name").and_then(|name| name.get_ref().as_str()) {
+            Some(own) => own == name,
+            None => kind_of(list).is_some_and(|kind| default_name(kind, *index) == name),
+        };
         let between = table
             .get("between")
             .and_then(|between| between.get_ref().as_array())
             .map(|ends| ends.iter().filter_map(|end| end.get_ref().as_str()).collect::<Vec<_>>().join("-"));
-        own == Some(name) || between.as_deref() == Some(name)
-    })
+        is_its || between.as_deref() == Some(name)
+    };
+    array.iter().enumerate().find(is_meant).map(|(_, element)| element)
+}
+
+/// What one of a list is, where it may have a name.
+fn kind_of(list: &str) -> Option<&'static str> {
+    match list {
+        "flows" => Some("flow"),
+        "cross" => Some("cross"),
+        "cells" => Some("cell"),
+        _ => None,
+    }
+}
+
+/// What the `index`th (from 0) of a kind is called that has no name.
+pub(crate) fn default_name(kind: &str, index: usize) -> String {
+    format!("{kind}{}", index + 1)
 }

@@ -72,3 +72,49 @@ fn a_link_between_a_gateway_and_its_access_side_has_its_downlink_toward_that() {
     let shaper = Study::from_toml("s.toml", &shaper).map_err(|error| error.to_string());
     says(shaper, &["the access side of `gw`", "the link `gw-client`"]);
 }
+
+#[test]
+fn what_is_the_studys_as_a_whole_does_not_vary() {
+    for (path, values, instead) in [
+        ("seed", "[1, 2]", "--seed"),
+        ("repeats", "[1, 20]", "`repeats = 10`"),
+        ("name", "[\"a\", \"b\"]", "[cases.NAME]"),
+        ("about", "[\"a\", \"b\"]", "[cases.NAME]"),
+        ("sweep.duration", "[[\"1 s\"]]", "beside it"),
+        ("cases.a.duration", "[\"1 s\"]", "beside it"),
+    ] {
+        // There to be replaced, as far as a file can have it.
+        let head = "duration = \"5 s\"";
+        let with_them = format!("{head}\nseed = 1\nrepeats = 1\nname = \"x\"\nabout = \"x\"");
+        let text = PATH.replace(head, &with_them);
+        let read = |text: String| Study::from_toml("s.toml", &text).map_err(|error| error.to_string());
+        says(
+            read(format!("{text}[sweep]\n\"{path}\" = {values}\n")),
+            &["line 23", &format!("`{path}` does not vary"), instead],
+        );
+        if !path.contains('.') {
+            let case = format!("{text}[cases.one]\n\"{path}\" = 1\n");
+            says(read(case), &["line 23", &format!("`{path}` does not vary"), instead]);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_name_is_found_by_the_one_that_results_give_it() {
+    let cross = "[[cross]]\nname = \"own\"\nfrom = \"server\"\nto = \"gw\"\nrate = \"1 Mbit/s\"\n\
+                 [[cross]]\nfrom = \"server\"\nto = \"gw\"\nrate = \"1 Mbit/s\"\n";
+    let sweep = "[sweep]\n\"flows.flow1.bulk\" = [\"2 MB\"]\n\"cross.cross2.rate\" = [\"3 Mbit/s\"]\n";
+    let study = and(&format!("{cross}{sweep}")).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).unwrap();
+    assert_eq!(scenario.flows[0].workload.to_string(), "2 MB");
+    assert_eq!((scenario.flows[0].name.as_str(), scenario.cross[1].name.as_str()), ("flow1", "cross2"));
+    assert_eq!(
+        [&scenario.cross[0], &scenario.cross[1]].map(|cross| cross.rate.to_string()),
+        ["1 Mbit/s", "3 Mbit/s"]
+    );
+    // One with a name is not called by its place.
+    says(
+        and(&format!("{cross}[sweep]\n\"cross.cross1.rate\" = [\"3 Mbit/s\"]\n")),
+        &["no `cross.cross1.rate`", "flows.flow1.bulk"],
+    );
+}
