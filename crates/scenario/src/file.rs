@@ -75,7 +75,7 @@ pub(crate) struct File {
     /// Named variations, each with the values that it has in the place of the file's, by their path.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>")]
-    pub cases: BTreeMap<String, BTreeMap<Spanned<String>, toml::Value>>,
+    pub cases: BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, toml::Value>>,
 }
 
 const fn one() -> u32 {

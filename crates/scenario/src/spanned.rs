@@ -16,6 +16,13 @@ impl<T> Spanned<T> {
     }
 }
 
+/// Keys in the order in which they stand in the text. A map has them by the alphabet.
+pub(crate) fn as_written<'a, T: 'a>(keys: impl IntoIterator<Item = &'a Spanned<T>>) -> Vec<&'a Spanned<T>> {
+    let mut keys: Vec<&Spanned<T>> = keys.into_iter().collect();
+    keys.sort_by_key(|key| key.span().start);
+    keys
+}
+
 impl<T> Deref for Spanned<T> {
     type Target = toml::Spanned<T>;
 

@@ -1,6 +1,6 @@
 use crate::file::File;
 use crate::resolve::{Source, resolve};
-use crate::spanned::Spanned;
+use crate::spanned::{Spanned, as_written};
 use crate::sweep::{of_the_whole, vary};
 use crate::{Point, Scenario, ScenarioError};
 use std::collections::BTreeMap;
@@ -86,7 +86,8 @@ impl Study {
             return Err(ScenarioError::whole(&file_name, "`repeats` is zero: nothing would be run"));
         }
         let cases = file.cases.iter().map(|(name, values)| {
-            (name.clone(), values.iter().map(|(path, value)| (path.clone(), value.to_string())).collect())
+            let values = values.iter().map(|(path, value)| (path.clone(), value.to_string()));
+            (name.get_ref().clone(), values.collect())
         });
         let mut study = Study {
             seed: file.seed,
@@ -94,7 +95,7 @@ impl Study {
             about: file.about.clone(),
             points: Vec::new(),
             cases: cases.collect(),
-            paths: file.sweep.keys().cloned().collect(),
+            paths: as_written(file.sweep.keys()).into_iter().cloned().collect(),
             name: String::new(),
             file_name,
             directory,
@@ -116,13 +117,13 @@ impl Study {
     }
 
     fn all_points(&self, file: &File) -> Result<Vec<Point>, ScenarioError> {
-        let mut points: Vec<Point> = match self.cases.is_empty() {
-            true => vec![Point::default()],
-            false => {
-                self.cases.keys().map(|case| Point { case: Some(case.clone()), values: Vec::new() }).collect()
-            }
-        };
-        for (path, values) in &file.sweep {
+        let case = |name: &Spanned<String>| Point { case: Some(name.get_ref().clone()), values: Vec::new() };
+        let mut points: Vec<Point> = as_written(file.cases.keys()).into_iter().map(case).collect();
+        if points.is_empty() {
+            points.push(Point::default());
+        }
+        for path in as_written(file.sweep.keys()) {
+            let Some(values) = file.sweep.get(path) else { continue };
             if values.get_ref().is_empty() || points.len() * values.get_ref().len() > MOST_POINTS {
                 let problem = format!("a sweep has 1 to {MOST_POINTS} points in all");
                 return Err(ScenarioError::at(&self.file_name, &self.text, values.span(), problem));

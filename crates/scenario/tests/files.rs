@@ -88,6 +88,26 @@ fn cases_and_sweeps_multiply() {
 }
 
 #[test]
+fn points_are_in_the_order_of_the_file() {
+    let text = format!(
+        "{PTS}\"hosts.source.scheme.rto\" = [\"2 s\", \"1 s\"]\n\"duration\" = [\"200 s\", \"100 s\"]\n\
+         [cases.second]\n[cases.first]\n\"warm_up\" = \"9 s\"\n"
+    );
+    let study = Study::from_toml("s.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let labels: Vec<String> = study.points().iter().map(|point| point.label()).collect();
+    let relays = "chains.source-sink.relays = []";
+    assert_eq!(
+        labels[..3],
+        [
+            format!("second, {relays}, hosts.source.scheme.rto = \"2 s\", duration = \"200 s\""),
+            format!("second, {relays}, hosts.source.scheme.rto = \"2 s\", duration = \"100 s\""),
+            format!("second, {relays}, hosts.source.scheme.rto = \"1 s\", duration = \"200 s\""),
+        ]
+    );
+    assert!(labels.len() == 32 && labels[16].starts_with("first, "), "{labels:?}");
+}
+
+#[test]
 fn the_way_with_the_fewest_hops_is_taken_and_never_through_a_host() {
     let text = r#"
 duration = "1 s"
