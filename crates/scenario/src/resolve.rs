@@ -13,7 +13,7 @@ use crate::{
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
 use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, PolicyError};
 use shorthaul_types::{Bytes, Seed, format_duration};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
         cross: Vec::new(),
         measure,
     };
-    let mut work = Work { source, scenario };
+    let mut work = Work { source, scenario, names: BTreeSet::new() };
     for (name, section) in &file.hosts {
         work.add_node(name, Role::Host(section.scheme.clone().unwrap_or_default()))?;
     }
@@ -136,6 +136,8 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
 struct Work<'a> {
     source: &'a Source<'a>,
     scenario: Scenario,
+    /// Names that are taken, by the section that they stand in.
+    names: BTreeSet<(&'static str, String)>,
 }
 
 type Result<T, E = ScenarioError> = std::result::Result<T, E>;
@@ -151,6 +153,18 @@ impl Work<'_> {
         }
         self.scenario.nodes.push(Node { name: name.get_ref().clone(), role });
         Ok(())
+    }
+
+    /// Takes a name that no other of its kind may have: randomness comes from it, and results are told apart by it.
+    fn take_name(&mut self, kind: &'static str, name: &str, span: Range<usize>) -> Result<()> {
+        if self.names.insert((kind, name.to_owned())) {
+            return Ok(());
+        }
+        let problem = format!(
+            "there are two `[[{kind}]]` that are called `{name}`: give one of them another name (without one it is called by its place, \
+             several alike by a number behind it)"
+        );
+        Err(self.source.error(span, problem))
     }
 
     fn node(&self, name: &str, span: Range<usize>) -> Result<NodeIndex> {
@@ -395,6 +409,7 @@ impl Work<'_> {
             ways.push((link, direction));
         }
         let name = section.name.clone().unwrap_or_else(|| default_name("cell", number));
+        self.take_name("cells", &name, section.from.span())?;
         self.scenario.cells.push(CellDescription { name, ways, channel });
         Ok(())
     }
@@ -524,13 +539,14 @@ impl Work<'_> {
             return Err(self.source.error(section.span(), problem));
         }
         let name = flow.name.clone().unwrap_or_else(|| default_name("flow", number));
-        if self.scenario.flows.iter().any(|other| other.name == name || other.name == format!("{name}.1")) {
-            let problem = format!("there are two flows `{name}`: give one of them another name");
-            return Err(self.source.error(section.span(), problem));
-        }
+        self.take_name("flows", &name, section.span())?;
         for number in 0..flow.count {
+            let own = if flow.count == 1 { name.clone() } else { format!("{name}.{}", number + 1) };
+            if own != name {
+                self.take_name("flows", &own, section.span())?;
+            }
             self.scenario.flows.push(Flow {
-                name: if flow.count == 1 { name.clone() } else { format!("{name}.{}", number + 1) },
+                name: own,
                 from,
                 to,
                 sender_opens,
@@ -623,8 +639,10 @@ impl Work<'_> {
             let problem = "competing traffic needs a rate above zero and packets of 28 to 65535 bytes";
             return Err(self.source.error(section.from.span(), problem));
         }
+        let name = section.name.clone().unwrap_or_else(|| default_name("cross", number));
+        self.take_name("cross", &name, section.from.span())?;
         self.scenario.cross.push(Cross {
-            name: section.name.clone().unwrap_or_else(|| default_name("cross", number)),
+            name,
             from,
             to,
             rate: section.rate,

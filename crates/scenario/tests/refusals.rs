@@ -118,3 +118,50 @@ fn what_has_no_name_is_found_by_the_one_that_results_give_it() {
         &["no `cross.cross1.rate`", "flows.flow1.bulk"],
     );
 }
+
+#[test]
+fn a_name_is_that_of_one_flow_cell_or_source_of_datagrams() {
+    let flow =
+        |keys: &str| format!("[[flows]]\nfrom = \"server\"\nto = \"client\"\nbulk = \"1 MB\"\n{keys}\n");
+    let cross =
+        |keys: &str| format!("[[cross]]\nfrom = \"server\"\nto = \"client\"\nrate = \"1 Mbit/s\"\n{keys}\n");
+    for (sections, name) in [
+        ([flow("name = \"f.2\""), flow("name = \"f\"\ncount = 2")], "f.2"),
+        ([flow("name = \"f\"\ncount = 2"), flow("name = \"f.2\"")], "f.2"),
+        ([flow("name = \"f\"\ncount = 2"), flow("name = \"f\"")], "f"),
+        ([flow("name = \"f\""), flow("name = \"f\"\ncount = 2")], "f"),
+        ([flow(""), flow("name = \"flow2\"")], "flow2"),
+        ([cross("name = \"c\""), cross("name = \"c\"")], "c"),
+        ([cross("name = \"cross2\""), cross("")], "cross2"),
+    ] {
+        says(and(&sections.concat()), &["line ", &format!("are called `{name}`"), "another name"]);
+    }
+    for sections in [
+        [flow("name = \"f\"\ncount = 2"), flow("name = \"f.3\"")],
+        // A flow may have the name of what it competes with.
+        [flow("name = \"c\""), cross("name = \"c\"")],
+        [cross(""), cross("")],
+    ] {
+        assert!(and(&sections.concat()).is_ok(), "{sections:?}");
+    }
+}
+
+#[test]
+fn two_cells_have_two_names() {
+    let text = |second: &str| {
+        let mut text =
+            "duration = \"5 s\"\nrouters = [\"mast\"]\nhosts = { server = {}, a = {}, b = {} }\n".to_owned();
+        for host in ["server", "a", "b"] {
+            text += &format!("[[links]]\nbetween = [\"{host}\", \"mast\"]\nlink = {{ delay = \"1 ms\" }}\n");
+        }
+        for (user, name) in [("a", "one"), ("b", second)] {
+            text += &format!(
+                "[[cells]]\nname = \"{name}\"\nfrom = \"mast\"\nusers = [\"{user}\"]\nchannel = {{ network = \"umts\" }}\n"
+            );
+        }
+        text + "[[flows]]\nfrom = \"server\"\nto = \"a\"\nbulk = \"1 MB\"\n"
+    };
+    let read = |second: &str| Study::from_toml("s.toml", &text(second)).map_err(|error| error.to_string());
+    says(read("one"), &["line ", "two `[[cells]]` that are called `one`"]);
+    assert!(read("other").is_ok(), "{:?}", read("other").err());
+}
