@@ -242,7 +242,7 @@ pub(crate) struct GatewaySection {
     pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
     /// What a radio controller tells it during a run.
     #[serde(default)]
-    pub bandwidth_changes: Vec<BandwidthSection>,
+    pub bandwidth_changes: Vec<Spanned<BandwidthSection>>,
     /// What one host is on the access side: addresses that agree in their first bits.
     #[serde(default)]
     pub hosts: shorthaul_proxy::HostSpec,
@@ -258,11 +258,11 @@ pub(crate) struct GatewaySection {
     pub lateness: Option<Lateness>,
     /// When another process takes over from it, as `shorthaul gateway --take-over` does, without a moment in between. Simulated alone.
     #[serde(default)]
-    pub taken_over: Vec<TakeOverSection>,
+    pub taken_over: Vec<Spanned<TakeOverSection>>,
     /// When its process is killed, and another one begins later with what survives that. Meanwhile traffic passes as it comes.
     /// Simulated alone.
     #[serde(default)]
-    pub killed: Vec<KillSection>,
+    pub killed: Vec<Spanned<KillSection>>,
     /// The share of flows that are observed instead of split, to compare with; none if left out, so that an experiment is about
     /// what is split.
     #[serde(default)]

@@ -1,17 +1,17 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
+mod two_sided;
+
 use crate::file::{
-    AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
-    GatewaySection, KillSection, LinkSection, RelaySection, SetUpSection, ViaSection,
+    BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection, LinkSection, RelaySection,
+    SetUpSection, ViaSection,
 };
-use crate::shaper::{Shaper, ShaperSection};
 use crate::spanned::Spanned;
 use crate::sweep::default_name;
 use crate::{
-    BandwidthChange, CellDescription, Cross, Flow, Gateway, Kill, LinkDescription, Measure, Node, NodeIndex,
-    Queues, Relay, Role, Scenario, ScenarioError, Served, SetUp, Workload,
+    CellDescription, Cross, Flow, LinkDescription, Measure, Node, NodeIndex, Queues, Relay, Role, Scenario,
+    ScenarioError, Served, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, PolicyError};
 use shorthaul_types::{Bytes, Seed, format_duration};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -230,139 +230,6 @@ impl Work<'_> {
         })
     }
 
-    fn gateway(&mut self, name: &Spanned<String>, section: &GatewaySection) -> Result<()> {
-        let (index, access) = self.access_side(name, &section.access)?;
-        if !section.split {
-            return Ok(()); // a router, as which it was added
-        }
-        let aggregate = section.aggregate.as_ref().and_then(|aggregate| match aggregate {
-            AggregateSection::Off => None,
-            AggregateSection::Clamp(clamp) => {
-                Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
-            }
-            AggregateSection::Whole(config) => Some((**config).clone()),
-        });
-        let held = section.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer);
-        if let Some(spec) = &section.senders {
-            spec.get_ref()
-                .resolve(held)
-                .map_err(|error| self.source.error(spec.span(), error.to_string()))?;
-        }
-        // Not to serve them together is to leave each by itself.
-        let is_off = matches!(section.aggregate, Some(AggregateSection::Off));
-        let mode = section.mode.or(is_off.then_some(GatewayMode::Split));
-        let to_access = section.to_access.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
-        let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
-            at: change.at,
-            cell: change.cell.clone(),
-            bandwidth: change.bandwidth,
-        });
-        let mut bandwidth_changes: Vec<_> = changes.collect();
-        bandwidth_changes.sort_by_key(|change| change.at);
-        let mut taken_over: Vec<_> = section.taken_over.iter().map(|taken_over| taken_over.at).collect();
-        taken_over.sort_unstable();
-        let mut killed: Vec<_> =
-            section.killed.iter().map(|&KillSection { at, gone }| Kill { at, gone }).collect();
-        killed.sort_unstable();
-        let gateway = Gateway {
-            mode,
-            senders_as_written: section
-                .senders
-                .as_ref()
-                .map(|spec| spec.get_ref().clone())
-                .unwrap_or_default(),
-            bandwidth_changes,
-            access,
-            to_access,
-            to_wan: section.to_wan.clone(),
-            flow_buffer: section.flow_buffer,
-            aggregate,
-            policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
-            hosts: section.hosts,
-            bottlenecks: section.bottleneck.clone(),
-            traffic: section.traffic,
-            control_group: section.control_group,
-            lateness: section.lateness,
-            taken_over,
-            killed,
-        };
-        self.check_policies(name, section, &gateway)?;
-        self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));
-        Ok(())
-    }
-
-    fn shaper(&mut self, name: &Spanned<String>, section: &ShaperSection) -> Result<()> {
-        let (index, access) = self.access_side(name, &section.access)?;
-        let mut autorate = None;
-        if let Some(written) = &section.autorate {
-            if let Some(problem) = written.get_ref().problem() {
-                return Err(self.source.error(written.span(), problem));
-            }
-            let reflectors: Result<Vec<NodeIndex>> =
-                written.get_ref().reflectors.iter().map(|name| self.host(name)).collect();
-            autorate = Some(written.get_ref().autorate(reflectors?)).filter(|_| written.get_ref().adjust);
-        }
-        let (down, up) = (section.down.config(), section.up.config());
-        self.scenario.nodes[index.0].role = Role::Shaper(Box::new(Shaper { access, down, up, autorate }));
-        Ok(())
-    }
-
-    /// A node with two sides, and its neighbour on the access side.
-    fn access_side(
-        &self,
-        name: &Spanned<String>,
-        access: &Spanned<String>,
-    ) -> Result<(NodeIndex, NodeIndex)> {
-        let index = self.node(name.get_ref(), name.span())?;
-        let neighbour = self.node(access.get_ref(), access.span())?;
-        let adjoins =
-            |link: &LinkDescription| link.between.contains(&index) && link.between.contains(&neighbour);
-        if !self.scenario.links.iter().any(adjoins) {
-            let problem = format!("`{}` has no link to `{}`", name.get_ref(), access.get_ref());
-            return Err(self.source.error(access.span(), problem));
-        }
-        let is_reversed = |link: &&LinkDescription| link.between == [index, neighbour] && leads_away(link);
-        if let Some(link) = self.scenario.links.iter().find(is_reversed) {
-            let (name, access_name) = (name.get_ref(), access.get_ref());
-            let problem = format!(
-                "`{access_name}` is the access side of `{name}`, and the second end of the link `{}`: so `down` leads away from it, and what does is the faster \
-                 direction, or the downlink of a preset. Write between = [\"{access_name}\", \"{name}\"] there, and exchange `up` and `down` if each is \
-                 meant for the way that it has now",
-                link.name
-            );
-            return Err(self.source.error(access.span(), problem));
-        }
-        Ok((index, neighbour))
-    }
-
-    /// Whether a gateway's policies can be worked with, and together.
-    fn check_policies(
-        &self,
-        name: &Spanned<String>,
-        section: &GatewaySection,
-        gateway: &Gateway,
-    ) -> Result<()> {
-        let check = || {
-            let policies = gateway.policies([None; 2])?;
-            let usual = GatewayConfig::default();
-            let flow_buffer = gateway.flow_buffer.unwrap_or(usual.flow_buffer);
-            let hosts = gateway.hosts.resolve(&policies);
-            let bottlenecks = gateway.bottlenecks.clone();
-            GatewayConfig { flow_buffer, hosts, bottlenecks, policies, ..usual }.check()
-        };
-        check().map_err(|error: PolicyError| {
-            // What is outside of the list is known by its key alone.
-            match error.policy.and_then(|policy| section.policy.get(policy)) {
-                Some(policy) => self.source.error(policy.span(), error.to_string()),
-                None => {
-                    let leg = section.to_access.as_ref().filter(|_| error.key == "to_access");
-                    let span = leg.map_or(name.span(), |leg| leg.span());
-                    self.source.error(span, format!("{}: {}", error.key, error.why))
-                }
-            }
-        })
-    }
-
     fn link(&mut self, section: &LinkSection) -> Result<()> {
         let span = section.between.span();
         let [a, b] = section.between.get_ref();
@@ -500,7 +367,7 @@ impl Work<'_> {
             return Err(self.source.error(flow.from.span(), problem));
         };
         if flow.start >= self.scenario.duration {
-            let problem = self.too_late("this flow", flow.start);
+            let problem = self.too_late("start", "this flow", flow.start);
             return Err(self.source.error(section.span(), problem));
         }
         let (workload, receiver_asks) = self.workload(section)?;
@@ -565,11 +432,11 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What is wrong with something that begins when the run is over.
-    fn too_late(&self, what: &str, start: Duration) -> String {
-        let [start, ends] = [start, self.scenario.duration].map(format_duration);
+    /// What is wrong with something that happens when the run is over.
+    fn too_late(&self, key: &str, what: &str, at: Duration) -> String {
+        let [at, ends] = [at, self.scenario.duration].map(format_duration);
         format!(
-            "`start` is {start}, and the run is over at {ends} (`duration`): nothing of {what} would ever be seen"
+            "`{key}` is {at}, and the run is over at {ends} (`duration`): nothing of {what} would ever be seen"
         )
     }
 
@@ -633,7 +500,8 @@ impl Work<'_> {
             return Err(self.source.error(section.to.span(), problem));
         }
         if section.start >= self.scenario.duration {
-            return Err(self.source.error(section.from.span(), self.too_late("this traffic", section.start)));
+            let problem = self.too_late("start", "this traffic", section.start);
+            return Err(self.source.error(section.from.span(), problem));
         }
         if section.rate.bits_per_sec() == 0 || section.packet.0 < 28 || section.packet.0 > 65_535 {
             let problem = "competing traffic needs a rate above zero and packets of 28 to 65535 bytes";
@@ -653,18 +521,6 @@ impl Work<'_> {
         });
         Ok(())
     }
-}
-
-/// Whether of a link the way to its first end is what downloads have elsewhere: the faster one, or a preset's downlink. To have that lead away from the
-/// access side is a link that was written the other way round, and nobody sees it.
-fn leads_away(link: &LinkDescription) -> bool {
-    let carries = |direction| match link.config(direction, Seed(0)).rate {
-        Rate::Fixed(rate) => Some(rate.bits_per_sec()),
-        Rate::Unlimited => Some(u64::MAX),
-        Rate::Schedule { .. } | Rate::Trace(_) => None,
-    };
-    let is_faster = || Some(carries(Direction::Down)? > carries(Direction::Up)?);
-    link.spec.has_preset_directions() || is_faster().unwrap_or(false)
 }
 
 impl Workload {

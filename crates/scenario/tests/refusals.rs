@@ -165,3 +165,48 @@ fn two_cells_have_two_names() {
     says(read("one"), &["line ", "two `[[cells]]` that are called `one`"]);
     assert!(read("other").is_ok(), "{:?}", read("other").err());
 }
+
+#[test]
+fn what_happens_to_a_gateway_happens_within_the_run_and_to_what_it_has() {
+    const TAIL: &str = "senders = { policy = \"path-tail\", bandwidth = \"1 Mbit/s\" }";
+    const CELLS: &str = "senders = { policy = \"path-tail\", bandwidth = \"1 Mbit/s\", cells = [{ name = \"north\", prefixes = [\"10.0.0.0/8\"] }] }";
+    let gateway = |keys: &[&str]| {
+        with("access = \"client\" }", &format!("access = \"client\", {} }}", keys.join(", ")))
+    };
+    for (keys, parts) in [
+        (&["killed = [{ at = \"50 s\", gone = \"1 s\" }]"][..], ["`at` is 50 s", "over at 5 s"]),
+        (&["taken_over = [{ at = \"1 s\" }, { at = \"77 s\" }]"], ["`at` is 77 s", "take-over"]),
+        (
+            &[TAIL, "bandwidth_changes = [{ at = \"90 s\", bandwidth = \"1 Mbit/s\" }]"],
+            ["`at` is 90 s", "change"],
+        ),
+        (
+            &["bandwidth_changes = [{ at = \"1 s\", bandwidth = \"1 Mbit/s\" }]"],
+            ["emulates no link", "path-tail"],
+        ),
+        (
+            &[TAIL, "bandwidth_changes = [{ at = \"1 s\", bandwidth = \"1 Mbit/s\", cell = \"north\" }]"],
+            ["no cell `north`", "leave `cell` out"],
+        ),
+        (
+            &[CELLS, "bandwidth_changes = [{ at = \"1 s\", bandwidth = \"1 Mbit/s\", cell = \"south\" }]"],
+            ["no cell `south`", "there are: north"],
+        ),
+        // Also of one that does not split here.
+        (&["split = false", "policy = [{ match = { hosts = [\"x\"] } }]"], ["policy", "10.1.0.0/16"]),
+        (&["split = false", "killed = [{ at = \"50 s\", gone = \"1 s\" }]"], ["`at` is 50 s", "over at 5 s"]),
+        (
+            &["split = false", "policy = [{ mode = \"observe\", ack = \"delivered\" }]"],
+            ["policy 1: mode:", "leave `ack`"],
+        ),
+    ] {
+        says(gateway(keys), &[&["line 4"], &parts[..]].concat());
+    }
+    for keys in [
+        &["killed = [{ at = \"4 s\", gone = \"9 s\" }]", "taken_over = [{ at = \"1 s\" }]"][..],
+        &[TAIL, "bandwidth_changes = [{ at = \"1 s\", bandwidth = \"2 Mbit/s\" }]"],
+        &[CELLS, "bandwidth_changes = [{ at = \"1 s\", bandwidth = \"2 Mbit/s\", cell = \"north\" }]"],
+    ] {
+        assert!(gateway(keys).is_ok(), "{keys:?}: {:?}", gateway(keys).err());
+    }
+}
