@@ -103,6 +103,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(asked!("--repeats 0 would run nothing").into());
     }
     let study = study.with_seeds(seed, repeats);
+    if let Some(problem) = study.too_many_runs() {
+        return Err(asked!("{}: {problem}", args.file.display()).into());
+    }
     let runs = chosen(args, &study)?;
     if !args.pcap.is_empty() || args.trace.is_some() {
         if wants(EngineName::Live) {

@@ -12,7 +12,7 @@ use crate::{
     ScenarioError, Served, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_types::{Bytes, Seed, format_duration};
+use shorthaul_types::{Bytes, Seed, exact_duration, format_duration};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
@@ -22,6 +22,8 @@ use std::time::Duration;
 /// The smallest MTU that IPv4 requires every link to carry is 68 bytes (RFC 791); with room for a segment
 /// behind 40 bytes of options there is no point in going below this.
 const SMALLEST_MTU: u32 = 256;
+/// The most samples of a run: a series of so many takes 160 MB.
+const MOST_SAMPLES: u128 = 10_000_000;
 /// More flows would need more than the ports of one host.
 const MOST_FLOWS: u32 = 60_000;
 
@@ -71,6 +73,18 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
             source.name,
             "`measure.every` is zero: write an interval such as \"100 ms\"",
         ));
+    }
+    let samples = file.duration.as_nanos() / measure.every.as_nanos();
+    if samples > MOST_SAMPLES {
+        // No more than there can be: the duration is.
+        let least = file.duration.as_nanos().div_ceil(MOST_SAMPLES);
+        let least = exact_duration(Duration::from_nanos(u64::try_from(least).unwrap_or(u64::MAX)));
+        let [every, duration] = [measure.every, file.duration].map(exact_duration);
+        let problem = format!(
+            "`measure.every` is {every}, and a run lasts {duration}: these are {samples} samples, and {MOST_SAMPLES} the most; \
+             write every = \"{least}\" or more under [measure], or a shorter `duration`"
+        );
+        return Err(ScenarioError::whole(source.name, problem));
     }
     let scenario = Scenario {
         name,

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The most points that a sweep may have: a slip of the pen should not start a million runs.
 const MOST_POINTS: usize = 100_000;
 
+/// The most runs of a study, for the same reason; what is known of so many still has room in memory.
+const MOST_RUNS: u64 = 1_000_000;
+
 /// A scenario file: one scenario, or one for every point of its sweep, each to be run with several seeds.
 ///
 /// Everything is checked when it is read, at every point.
@@ -107,6 +110,9 @@ impl Study {
             }
         }
         study.points = study.all_points(&file)?;
+        if let Some(problem) = study.too_many_runs() {
+            return Err(ScenarioError::whole(&study.file_name, problem));
+        }
         // first as it stands, for an error without the distraction of a point
         study.scenario(&Point::default())?;
         for point in &study.points {
@@ -217,7 +223,18 @@ impl Study {
         (0..u64::from(self.repeats)).map(move |n| first.wrapping_add(n))
     }
 
-    /// Runs every point with `repeats` seeds, from `seed` on.
+    /// What is wrong with a study of more runs than a slip of the pen should start, and the most that `repeats` can be.
+    pub fn too_many_runs(&self) -> Option<String> {
+        let (points, repeats) = (self.points.len().max(1) as u64, u64::from(self.repeats));
+        (points.saturating_mul(repeats) > MOST_RUNS).then(|| {
+            format!(
+                "`repeats` is {repeats}, for each of {points} points: a study has {MOST_RUNS} runs at most; write {} or less",
+                MOST_RUNS / points
+            )
+        })
+    }
+
+    /// Runs every point with `repeats` seeds, from `seed` on; [`too_many_runs`](Study::too_many_runs) says whether that can be.
     #[must_use]
     pub fn with_seeds(self, seed: u64, repeats: u32) -> Self {
         Study { seed, repeats: repeats.max(1), ..self }

@@ -210,3 +210,30 @@ fn what_happens_to_a_gateway_happens_within_the_run_and_to_what_it_has() {
         assert!(gateway(keys).is_ok(), "{keys:?}: {:?}", gateway(keys).err());
     }
 }
+
+#[test]
+fn a_study_that_nobody_could_mean_is_refused() {
+    let head = "duration = \"5 s\"";
+    let headed = |more: &str| with(head, &format!("{head}\n{more}"));
+    says(
+        headed("repeats = 4000000000"),
+        &["`repeats` is 4000000000", "1000000 runs at most", "write 1000000 or less"],
+    );
+    let swept = |repeats: u32| {
+        let text = PATH.replace(head, &format!("{head}\nrepeats = {repeats}"));
+        let text = format!("{text}[sweep]\nduration = [\"5 s\", \"6 s\", \"7 s\", \"8 s\"]\n");
+        Study::from_toml("s.toml", &text).map_err(|error| error.to_string())
+    };
+    says(swept(250_001), &["for each of 4 points", "write 250000 or less"]);
+    assert_eq!(swept(250_000).unwrap().seeds().count(), 250_000);
+    assert!(swept(1).unwrap().with_seeds(0, u32::MAX).too_many_runs().is_some());
+
+    says(
+        and("[measure]\nevery = \"1 ns\"\n"),
+        &["`measure.every` is 1 ns", "5000000000 samples", "every = \"0.5 us\" or more"],
+    );
+    assert!(and("[measure]\nevery = \"500 ns\"\n").is_ok());
+    says(with("10 Mbit/s", "99999999999999999999 Gbit/s"), &["line 8", "a rate that there can be"]);
+    says(with("\"5 s\"", "\"99999999999999 h\""), &["line 2", "a duration that there can be", "5000000 h"]);
+    says(with("\"5 s\"", "\"5000000 h\""), &["`measure.every` is 100 ms", "every = \"1800 s\" or more"]);
+}

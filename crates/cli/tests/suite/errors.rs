@@ -94,6 +94,24 @@ fn a_value_of_the_wrong_kind_is_answered_with_what_to_write() {
     assert!(said.contains("`70000`") && said.contains("0 to 65535") && said.contains("line 2"), "{said}");
 }
 
+/// More runs than there is memory to count them in.
+#[test]
+fn more_runs_than_a_study_can_have_are_none() {
+    let text = "duration = \"1 s\"\n[hosts.a]\n[hosts.b]\n[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\n\
+                [[flows]]\nfrom = \"a\"\nto = \"b\"\nbulk = \"1 kB\"\n";
+    let few = Written::new("few.toml", text);
+    let many = Written::new("many.toml", &format!("repeats = 4000000000\n{text}"));
+    for arguments in [
+        &["run", few.path(), "--repeats", "4000000000", "--no-cache"][..],
+        &["run", many.path(), "--no-cache"],
+        &["scenario", "explain", many.path(), "--json"],
+    ] {
+        let (status, said) = refused(arguments);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains("1000000 runs at most") && said.contains("repeats"), "{said}");
+    }
+}
+
 /// Where results are to be kept is tried before anything is run.
 #[test]
 fn results_that_cannot_be_kept_are_not_computed() {
