@@ -56,6 +56,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         print!("{}", results::table(&records).render(Terminal::stdout()));
     }
+    for remark in results::unended_sentences(&records) {
+        eprintln!("{remark}");
+    }
     if !missing.is_empty() {
         eprintln!("this {is} the whole: nothing of part {} is among these", missing.join(", "));
     }

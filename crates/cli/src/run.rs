@@ -255,6 +255,9 @@ fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String])
             Screen::new().table(&buffers);
         }
     }
+    for remark in results::unended_sentences(records) {
+        eprintln!("{remark}");
+    }
     if let Some(out) = &args.out {
         let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
         results::write(out, &manifest, &about, records)?;

@@ -238,7 +238,7 @@ fn do_run(
     // A mistake in the program ends this run, not the others.
     let result = catch_unwind(AssertUnwindSafe(|| engine.run(&scenario, run.seed, reached)));
     let result = match result {
-        Ok(Ok(seen)) => Ok(seen.outcome(run.seed, &scenario.measure.metrics)),
+        Ok(Ok(seen)) => Ok(seen.outcome_of(&scenario, run.seed)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(message_of(name, &*panic)),
     };

@@ -3,6 +3,7 @@ mod buffers;
 mod figures;
 mod page;
 mod table;
+mod unended;
 
 use crate::{EngineName, RunRecord, Summary};
 use shorthaul_report::{Csv, Field, Manifest, ReportError, Unit};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use buffers::{Buffer, buffer_table, buffers};
 pub use page::About;
 pub use table::{ratio, ratio_between, table};
+pub use unended::{unended, unended_sentences};
 
 /// Why results could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -223,14 +225,19 @@ pub fn json(manifest: &Manifest, records: &[RunRecord]) -> Result<serde_json::Va
                     Some(serde_json::json!({ "seed": record.seed, "failure": failure, "has_outcome": has_outcome }))
                 })
                 .collect();
+            let [unended, _] = unended(&runs, engine);
             results.push(serde_json::json!({
                 "point": point, "case": case, "values": values.iter().cloned().collect::<BTreeMap<_, _>>(),
                 "engine": engine, "metrics": measured, "failures": failures, "fidelity": fidelity,
+                "runs_with_unended_transfers": unended,
             }));
         }
     }
     let manifest: serde_json::Value = serde_json::from_str(&manifest.to_json())?;
-    Ok(serde_json::json!({ "manifest": manifest, "results": results, "buffers": buffers(records) }))
+    let remarks = unended_sentences(records);
+    Ok(
+        serde_json::json!({ "manifest": manifest, "results": results, "buffers": buffers(records), "remarks": remarks }),
+    )
 }
 
 /// The paths that vary, in the order of the file.

@@ -10,7 +10,7 @@ pub enum Metric {
     /// the end of the flow (or of the run); bit/s, summed over the flows.
     Goodput,
     /// From the start of a transfer to its last byte at the receiving application; seconds, mean over the
-    /// transfers that ended.
+    /// transfers that ended. Runs with others are counted beside it.
     Completion,
     /// From the start of a connection until it is established end to end; seconds, mean over the flows.
     SetUp,

@@ -361,6 +361,19 @@ pub enum Workload {
     },
 }
 
+impl Workload {
+    /// Whether it ends with its last byte, so that it has a completion time; otherwise it ends when its time is over.
+    pub fn has_a_size(&self) -> bool {
+        match self {
+            Workload::Bulk(_)
+            | Workload::Downloads { .. }
+            | Workload::Requests { .. }
+            | Workload::Persistent { .. } => true,
+            Workload::Unlimited(_) | Workload::OnOff { .. } => false,
+        }
+    }
+}
+
 /// Datagrams that compete for the links, deaf to congestion.
 #[derive(Clone, Debug)]
 pub struct Cross {

@@ -68,7 +68,7 @@ impl Recording {
 /// If a recording cannot be written, or the run gets stuck at one point in time.
 pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<Outcome, SimError> {
     let seen = observe(scenario, seed, recording, &|_| ())?;
-    Ok(seen.outcome(seed, &scenario.measure.metrics))
+    Ok(seen.outcome_of(scenario, seed))
 }
 
 /// The same, while `look` is told at every sample, with the time, how the hosts at the access side of the gateway stand.
@@ -88,7 +88,7 @@ pub fn simulate_watching(
         });
         look(at, hosts.unwrap_or_default());
     })?;
-    Ok(seen.outcome(seed, &scenario.measure.metrics))
+    Ok(seen.outcome_of(scenario, seed))
 }
 
 /// What is seen of a run. `reached` is told at every sample how much of the scenario's duration has passed, from 0
@@ -125,7 +125,7 @@ pub fn simulate_noting(scenario: &Scenario, seed: u64) -> Result<(Outcome, Vec<H
             }
         });
     let handled = handled.collect();
-    Ok((seen.outcome(seed, &scenario.measure.metrics), handled))
+    Ok((seen.outcome_of(scenario, seed), handled))
 }
 
 fn run(

@@ -169,6 +169,30 @@ fn a_scenario_is_checked_and_explained_without_running() {
     assert!(succeeded && schema["properties"]["flows"].is_object());
 }
 
+/// The runs that were over first do not stand for those that were not.
+#[test]
+fn transfers_that_do_not_end_are_not_left_out_without_a_word() {
+    let scratch = Scratch::new("unended");
+    let file = scratch.path("short.toml");
+    let out = scratch.path("out");
+    let short = |duration: &str| {
+        fs::write(&file, SCENARIO.replace("60 s", duration)).expect("writing");
+        let run = shorthaul(&["run", &file, "--no-cache", "--point", "3", "--out", &out]);
+        let merged = shorthaul(&["merge", &out]);
+        assert_eq!(run, merged);
+        run
+    };
+    let (succeeded, said) = short("200 ms");
+    let sentence =
+        "2 of 2 runs had transfers that had not ended; so there is no `completion`: lengthen `duration`";
+    assert!(succeeded && said.contains("2 of 2 runs not ended"), "{said}");
+    assert!(said.contains(&format!("bulk 600 kB: {sentence}")), "{said}");
+    let page = fs::read_to_string(format!("{out}/report.html")).expect("a page");
+    assert!(page.contains("2 of 2 runs had transfers that had not ended"), "{page}");
+    let (succeeded, said) = short("60 s");
+    assert!(succeeded && !said.contains("not ended"), "{said}");
+}
+
 #[test]
 fn a_run_that_fails_names_its_seed_and_the_command_that_repeats_it() {
     let scratch = Scratch::new("failure");

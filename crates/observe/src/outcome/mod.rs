@@ -19,6 +19,9 @@ pub struct Outcome {
     /// From where to where a metric lies in 95 % of cases, as far as the engine knows that of a single run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intervals: BTreeMap<Metric, [f64; 2]>,
+    /// How many flows had transfers that had not ended, where the time that these take is measured: [`Metric::Completion`] is of the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unended: u64,
     /// What each flow got.
     pub flows: Vec<FlowOutcome>,
     /// What each direction of each link did.
@@ -39,6 +42,10 @@ pub struct Outcome {
     /// How true a live run was to what it emulates; a simulation has nothing to say here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity: Option<Fidelity>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How true a live run was to what it emulates.

@@ -1,7 +1,7 @@
 use super::{BufferOutcome, Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
-use shorthaul_scenario::Metric;
+use shorthaul_scenario::{Metric, Scenario};
 use shorthaul_types::{BitRate, BufferTimes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that an engine saw of a run. What it cannot see stays `None`, or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,6 +178,17 @@ impl Observations {
         self.links.iter().filter_map(share).max_by(f64::total_cmp)
     }
 
+    /// The outcome of a run of a scenario, with the metrics that it wants and that have a value.
+    pub fn outcome_of(self, scenario: &Scenario, seed: u64) -> Outcome {
+        let wanted = &scenario.measure.metrics;
+        let ended: BTreeSet<&str> =
+            self.flows.iter().filter(|flow| flow.ended).map(|flow| flow.name.as_str()).collect();
+        let sized = scenario.flows.iter().filter(|flow| flow.workload.has_a_size());
+        let unended = sized.filter(|flow| !ended.contains(flow.name.as_str())).count() as u64;
+        let unended = if wanted.contains(&Metric::Completion) { unended } else { 0 };
+        Outcome { unended, ..self.outcome(seed, wanted) }
+    }
+
     /// The outcome with these metrics, of those that have a value.
     pub fn outcome(self, seed: u64, wanted: &[Metric]) -> Outcome {
         let metrics: BTreeMap<Metric, f64> =
@@ -191,6 +202,7 @@ impl Observations {
             intervals: metrics.iter().filter_map(interval).collect(),
             seed,
             metrics,
+            unended: 0,
             flows: self.flows,
             links: self.links.into_iter().map(|link| link.outcome).collect(),
             buffers: self.buffers,

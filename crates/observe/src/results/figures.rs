@@ -123,6 +123,14 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
         let names: Vec<&str> = zero.iter().map(|metric| metric.name()).collect();
         remarks.push(format!("Zero in every run: {}.", names.join(", ")));
     }
+    if metrics.contains(&Metric::Completion)
+        && records.iter().filter_map(|record| record.outcome.as_ref()).any(|outcome| outcome.unended > 0)
+    {
+        remarks.push(
+            "Transfers that had not ended are missing in `completion`; the table counts their runs."
+                .to_owned(),
+        );
+    }
     remarks.extend(too_few_runs(records));
     let mut figure = figure.caption(&remarks.join(" "));
     for metric in metrics {

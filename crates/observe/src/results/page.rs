@@ -4,7 +4,7 @@ use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Unit};
 
 use super::figures::too_few_runs;
-use super::{buffer_table, failure_sentences, table};
+use super::{buffer_table, failure_sentences, table, unended_sentences};
 
 /// What a page says of a study beside its results.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ pub fn page(
         page.heading("What failed, or is not to be trusted").remarks(&failures);
     }
     page.heading("Results");
-    page.remarks(&unsure);
+    page.remarks(unended_sentences(records)).remarks(&unsure);
     for (_, figure) in figures {
         page.figure(figure);
     }

@@ -3,7 +3,7 @@ use crate::{EngineName, RunRecord, Summary};
 use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 use shorthaul_scenario::Metric;
 
-use super::{by_point, engines, failures, format_metric, metrics, paths, short, summary};
+use super::{by_point, engines, failures, format_metric, metrics, paths, short, summary, unended};
 
 /// How many times the simulator's mean the live mean is; `None` where either is missing or zero.
 pub fn ratio(runs: &[&RunRecord], metric: Metric) -> Option<f64> {
@@ -80,10 +80,15 @@ pub fn table(records: &[RunRecord]) -> Table {
         }
         for &engine in &engines {
             let (failed, doubtful) = failures(runs.iter().copied().filter(|run| run.engine == engine));
-            for (count, what) in [(failed, "failed"), (doubtful, "not to be trusted")] {
+            let [cut, all] = unended(&runs, engine);
+            for (count, what) in [
+                (failed, format!("{failed} runs failed")),
+                (doubtful, format!("{doubtful} runs not to be trusted")),
+                (cut, format!("{cut} of {all} runs not ended")),
+            ] {
                 if count > 0 {
                     let mut cells = next_labels();
-                    cells.push(TableCell::toned(format!("{count} runs {what}"), Tone::Bad));
+                    cells.push(TableCell::toned(what, Tone::Bad));
                     cells.push(TableCell::toned(if several { engine.name() } else { "" }, Tone::Bad));
                     table.row(cells);
                 }
