@@ -283,6 +283,11 @@ fn what_is_wrong_within_a_gateways_policies_is_said() {
         ("senders = { policy = \"clamp\", window = \"much\" }", 7, "window: `much`"),
         ("hosts = { prefix_v4 = 33 }", 7, "0 to 32"),
         (
+            "aggregate = { classes = [{ name = \"web\", priority = 1 }] }",
+            5,
+            "no connection is in the class `web`",
+        ),
+        (
             "hosts = { prefix_v4 = 24 }\naggregate = { prefix_v4 = 28 }",
             5,
             "write it once, as `hosts = { prefix_v4 = 24 }`",

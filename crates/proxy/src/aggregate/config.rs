@@ -238,6 +238,38 @@ impl Default for AggregateConfig {
 }
 
 impl AggregateConfig {
+    /// Whether each class can have connections, and a share of what these get.
+    ///
+    /// # Errors
+    /// Names the class and the remedy.
+    pub(crate) fn check_classes(&self) -> Result<(), String> {
+        for (index, class) in self.classes.iter().enumerate() {
+            let Class { name, tickets, ports, dscp, .. } = class;
+            let before = &self.classes[..index];
+            if before.iter().any(|other| other.name == *name) {
+                return Err(format!("there are two classes `{name}`; give one of them another name"));
+            }
+            if *tickets == 0 {
+                return Err(format!(
+                    "with `tickets = 0` the class `{name}` would get nothing; write 1 or more"
+                ));
+            }
+            if ports.is_empty() && dscp.is_empty() {
+                return Err(format!(
+                    "no connection is in the class `{name}`: write its ports, such as ports = [443], or codepoints, such as dscp = [46]"
+                ));
+            }
+            let is_taken = |port: &u16| before.iter().any(|other| other.ports.contains(port));
+            let is_marked = |point: &u8| before.iter().any(|other| other.dscp.contains(point));
+            if ports.iter().all(is_taken) && dscp.iter().all(is_marked) {
+                return Err(format!(
+                    "no connection is in the class `{name}`: all of its ports and codepoints are those of classes before it, and the first one counts; put it before them, or leave it out"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Priority and tickets of a connection with these ports whose packets carry `dscp`.
     pub(crate) fn class_of(&self, ports: [u16; 2], dscp: u8) -> (u8, u32) {
         let is_in = |class: &&Class| {
@@ -388,6 +420,34 @@ mod tests {
         assert_eq!(" 10 kB".parse(), Ok(UplinkWindow::Fixed(Bytes(10_000))));
         for wrong in ["0 B", "much"] {
             assert!(wrong.parse::<UplinkWindow>().unwrap_err().contains("\"auto\""), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_class_without_connections_or_share_is_refused() {
+        let class = |name: &str, tickets, ports: &[u16], dscp: &[u8]| Class {
+            name: name.into(),
+            priority: 1,
+            tickets,
+            ports: ports.into(),
+            dscp: dscp.into(),
+        };
+        let check = |classes: Vec<Class>| {
+            AggregateConfig { classes, ..AggregateConfig::default() }.check_classes().err()
+        };
+        let web = || class("web", 3, &[80, 443], &[10]);
+        assert_eq!(
+            check(vec![web(), class("some", 1, &[80, 22], &[]), class("marked", 1, &[], &[46])]),
+            None
+        );
+        for (second, why) in [
+            (class("none", 1, &[], &[]), "ports = [443]"),
+            (class("web", 1, &[80], &[]), "two classes `web`"),
+            (class("poor", 0, &[22], &[]), "write 1 or more"),
+            (class("late", 1, &[443], &[10]), "before them"),
+        ] {
+            let said = check(vec![web(), second]).unwrap();
+            assert!(said.contains(why), "{said}");
         }
     }
 

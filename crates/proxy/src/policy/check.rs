@@ -206,6 +206,7 @@ impl Policy {
             return Err(("intercept", why.into()));
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
+        aggregate.check_classes().map_err(|why| ("classes", why))?;
         check_aggregated(&self.access.sender).map_err(|why| ("to_access", why))?;
         let setting = Setting { aggregate: Some(aggregate), ..setting };
         self.senders.check(&setting).map_err(|why| ("aggregate", why))
