@@ -55,6 +55,7 @@ impl KernelScheme {
             initial_ssthresh,
             window_validation,
             idle_restart,
+            start,
             nagle,
         } = scheme.profile;
         let mut lacking = Vec::new();
@@ -125,6 +126,11 @@ impl KernelScheme {
                 "Linux measures round trips by its own clock first: leave `rttm` out, or have `stack = \"own\"` at both hosts"
                     .into(),
             );
+        }
+        if start != linux.start {
+            lacking.push(format!(
+                "Linux begins with the initial window: leave `start = \"{start}\"` out, or have `stack = \"own\"` at both hosts"
+            ));
         }
         if rate_report != linux.rate_report {
             lacking.push(format!("Linux reports no rates: leave `rate_report = \"{rate_report}\"` out, or have `stack = \"own\"` at both hosts"));

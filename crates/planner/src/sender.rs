@@ -39,8 +39,9 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         initial_ssthresh,
         window_validation: _, // the models' windows are those that are filled
         initial_window: _,    // `Leg::sent_by` has it
-        idle_restart: _,      // applications that pause on a connection are refused
-        nagle: _,             // only the last segment of a transfer is short, and it leaves with the FIN
+        start,
+        idle_restart: _, // applications that pause on a connection are refused
+        nagle: _,        // only the last segment of a transfer is short, and it leaves with the FIN
     } = sender;
     let mut found = Vec::new();
     let mut say = |why: String, instead: &str| found.push(Unmodelled { why, instead: instead.to_owned() });
@@ -76,6 +77,12 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
             "loss discriminators (every loss is taken for congestion)",
         );
     }
+    if *start != SenderProfile::default().start {
+        say(
+            format!("the models begin with the initial window, so there is none of `start = \"{start}\"`"),
+            "what is known of a path from earlier connections (slow start begins with the initial window)",
+        );
+    }
     // A window says when others send; these go by a rate, which only pacing keeps to.
     if !pacing && model.is_ok_and(|model| model.response() == Response::GoesByRate) {
         say(
@@ -98,12 +105,13 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
 mod tests {
     use super::*;
     use shorthaul_congestion::{Algorithm, RttConfig};
-    use shorthaul_tcp::{Discrimination, ProfilePatch};
+    use shorthaul_tcp::{Discrimination, ProfilePatch, Starting};
 
     #[test]
     fn every_part_without_a_model_is_named_by_its_key() {
         let none = ProfilePatch::default;
         for (key, patch) in [
+            ("`start = \"fast\"`", ProfilePatch { start: Some(Starting::FAST), ..none() }),
             ("`congestion = \"vegas\"`", ProfilePatch { congestion: Some(Algorithm::Vegas), ..none() }),
             (
                 "`loss_detection = \"ncr\"`",

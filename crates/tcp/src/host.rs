@@ -1,4 +1,5 @@
 use crate::isn::{Keyed, Secret};
+use crate::start::Paths;
 use crate::timers::Timers;
 use crate::{Addresses, Connection, ConnectionConfig, Event, State};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -140,6 +141,7 @@ pub struct Host {
     eventful: VecDeque<u32>,
     timers: Timers,
     passing: TxBatch,
+    paths: Paths,
     next_port: u16,
     stats: HostStats,
     now: Time,
@@ -163,6 +165,7 @@ impl Host {
             eventful: VecDeque::new(),
             timers: Timers::default(),
             passing: TxBatch::new(),
+            paths: Paths::default(),
             next_port: 0,
             stats: HostStats::default(),
             now: Time::ZERO,
@@ -419,9 +422,17 @@ impl Host {
             let successor = entry.connection.successor_isn(&segment.header);
             let reopens = successor.is_some() && self.listeners.contains_key(&path.local.port());
             if entry.connection.state() != State::Closed && !reopens {
-                let opening = entry.connection.state() == State::SynReceived;
+                let (before, knew) = (entry.connection.state(), entry.connection.path_memory());
                 entry.connection.handle_packet(now, PortId(0), packet);
-                let opened = opening && entry.connection.state().is_synchronized();
+                let is_open = entry.connection.state().is_synchronized();
+                if is_open && !before.is_synchronized() {
+                    if let Some(known) = self.paths.to(path.remote.ip()) {
+                        entry.connection.recall(now, &known);
+                    }
+                } else if let Some(memory) = entry.connection.path_memory().filter(|_| knew.is_none()) {
+                    self.paths.note(path.remote.ip(), memory);
+                }
+                let opened = before == State::SynReceived && is_open;
                 if opened && entry.backlog.is_some() {
                     let generation = self.slots[slot as usize].generation;
                     self.accepted.push_back(ConnectionId { slot, generation });

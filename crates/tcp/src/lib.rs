@@ -6,7 +6,7 @@
 //! Reading order: [`ByteQueue`] (bytes held), [`Reassembly`] (bytes that came too early),
 //! [`Receiver`] (what to acknowledge and what window to advertise), [`Scoreboard`] (what became of each
 //! transmission), [`LossDetector`] (which transmissions are lost), [`Discriminator`] (what that means),
-//! [`Sender`] (what to send next, and when to give up waiting), [`RateMeter`] (at which rate the peer should send), [`SenderProfile`] (which parts an endpoint
+//! [`Sender`] (what to send next, and when to give up waiting), [`Start`] (with which window it begins), [`RateMeter`] (at which rate the peer should send), [`SenderProfile`] (which parts an endpoint
 //! is made of), [`Connection`], [`Host`].
 //!
 //! Everything is counted in `u64` stream offsets (see [`shorthaul_types::SeqSpace`]): 0 is the
@@ -33,6 +33,7 @@ mod reassembly;
 mod receiver;
 mod scoreboard;
 mod sender;
+mod start;
 mod timers;
 
 pub use byte_queue::ByteQueue;
@@ -62,4 +63,5 @@ pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
 pub use scoreboard::{Record, Scoreboard, Transmitted};
 pub use sender::{Ack, Momentum, Outgoing, Sender, SenderConfig, SenderStats, SentBefore};
+pub use start::{Again, FastStart, PathMemory, SlowStart, Standing, Start, Starting, UnknownStarting};
 pub use timers::Timers;

@@ -1,7 +1,7 @@
 //! Senders by name: each is a row of data that picks its parts.
 mod patch;
 
-use crate::{AckPolicy, Discrimination, LossDetection, ProbedPeer, RateReporting, SenderConfig};
+use crate::{AckPolicy, Discrimination, LossDetection, ProbedPeer, RateReporting, SenderConfig, Starting};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -64,6 +64,9 @@ pub struct SenderProfile {
     pub window_validation: bool,
     /// Starts from the initial window again after an idle time (RFC 5681 §4.1).
     pub idle_restart: bool,
+    /// How it begins on a path of which something is known: with the initial window, or with what it had. After an idle time, where `idle_restart`
+    /// is on, and as a new connection to the same host.
+    pub start: Starting,
     /// Holds small segments back while data is unacknowledged (RFC 9293 §3.7.4).
     pub nagle: bool,
 }
@@ -91,6 +94,7 @@ const MODERN: SenderProfile = SenderProfile {
     initial_ssthresh: None,
     window_validation: true,
     idle_restart: true,
+    start: Starting::SLOW,
     nagle: false,
 };
 
@@ -194,6 +198,7 @@ impl SenderProfile {
 
     /// A sender of this profile, in a connection that starts so.
     pub fn sender(&self, start: &SenderStart) -> SenderConfig {
+        let params = self.control_params(start);
         SenderConfig {
             loss_detection: self.loss_detection,
             discriminator: self.discriminator.build(start.now, start.peer),
@@ -208,7 +213,8 @@ impl SenderProfile {
             idle_restart: self.idle_restart,
             window_validation: self.window_validation,
             rto: self.rto,
-            ..SenderConfig::new(start.mss, self.congestion.build(self.control_params(start)))
+            start: self.start.build(params.initial_window),
+            ..SenderConfig::new(start.mss, self.congestion.build(params))
         }
     }
 }

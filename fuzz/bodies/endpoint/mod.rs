@@ -26,7 +26,7 @@ use script::Step;
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_tcp::{
     Addresses, Connection, ConnectionConfig, ConnectionId, Failure, Host, HostConfig, KeepAlive,
-    SenderProfile, State,
+    SenderProfile, Starting, State,
 };
 use shorthaul_testkit::packets;
 use shorthaul_types::{Bytes, FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
@@ -98,6 +98,7 @@ impl World {
             undo: named.undo && rest % 3 != 1,
             persist_on_shrink: rest % 3 == 2,
             rttm: rest % 4 == 3,
+            start: Starting::ALL[rest % Starting::ALL.len()],
             ..named
         };
         let size = |bits: u8| Bytes([4_000, 60_000, 300_000, 1 << 20][usize::from(bits & 3)]);

@@ -241,6 +241,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         initial_ssthresh,
         window_validation,
         idle_restart,
+        start,
         nagle: _,
     } = sender;
     let usual = SenderProfile::default();
@@ -259,6 +260,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         ("persist_on_shrink", *persist_on_shrink, persist_on_shrink.to_string()),
         ("rttm", *rttm, rttm.to_string()),
         ("idle_restart", *idle_restart != usual.idle_restart, idle_restart.to_string()),
+        ("start", *start != usual.start, start.to_string()),
     ];
     match overwritten.into_iter().find(|(_, differs, _)| *differs) {
         None => Ok(()),

@@ -38,6 +38,42 @@ fn an_endpoint_begins_with_the_initial_window_that_it_is_given() {
     assert!(ten - hundred > 1.1, "two round trips more: {ten} s");
 }
 
+/// 20 kB five times, over 200 ms, from a server that begins so: the time of the first, and the mean of the others.
+fn again(start: &str, flow: &str) -> (f64, f64) {
+    let outcome = run(&format!(
+        r#"
+        duration = "100 s"
+        [hosts.server]
+        scheme = {{ profile = "sack-reno", pacing = false, initial_window = 2, start = "{start}" }}
+        [hosts.client]
+        scheme = "sack-reno"
+        [[links]]
+        between = ["server", "client"]
+        link = {{ rate = "2 Mbit/s", delay = "100 ms", queue = "50 packets" }}
+        [[flows]]
+        from = "server"
+        to = "client"
+        {flow}
+        "#
+    ));
+    let transfers = &outcome.flows[0].transfers;
+    (transfers[0], transfers[1..].iter().sum::<f64>() / (transfers.len() - 1) as f64)
+}
+
+/// TCP fast start: what the last connection to a host knew, or the same one before it paused.
+#[test]
+fn a_sender_that_remembers_a_path_begins_with_what_it_carried() {
+    for flow in [
+        "downloads = { size = \"20 kB\", repeats = 5, pause = \"5 s\" }",
+        "requests = { request = \"300 B\", response = \"20 kB\", count = 5, pause = \"5 s\" }",
+    ] {
+        let ((first, slow), (as_first, fast)) = (again("slow", flow), again("fast", flow));
+        assert_eq!(first, as_first, "nothing is known at first: {flow}");
+        // What is safe to begin with grows from one transfer to the next: half a round trip less on average.
+        assert!(fast < slow - 0.1, "{fast} and {slow} s: {flow}");
+    }
+}
+
 /// A server, a gateway and a client, whose link may lose packets; the gateway with these keys.
 fn through_gateway(keys: &str, loss: &str, flow: &str) -> Outcome {
     run(&format!(

@@ -67,7 +67,15 @@ fn hosts(draw: &mut Draw, rare: &mut Chance) -> String {
     let mut text = String::new();
     for (host, (profile, keys)) in ["a", "b"].into_iter().zip(both) {
         // What no row of the registry has.
-        let own = rare.pick(&["", "", "", ", persist_on_shrink = true", ", undo = false", ", rttm = true"]);
+        let own = rare.pick(&[
+            "",
+            "",
+            "",
+            ", persist_on_shrink = true",
+            ", undo = false",
+            ", rttm = true",
+            ", start = \"fast\"",
+        ]);
         let _ = writeln!(text, "[hosts.{host}]\nscheme = {{ profile = \"{profile}\", {keys}{own} }}");
     }
     text

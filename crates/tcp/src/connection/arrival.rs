@@ -1,5 +1,6 @@
 use super::{Connection, Event, Failure, State};
 use crate::{Ack, Arrival, Segment};
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use shorthaul_types::Time;
@@ -180,8 +181,9 @@ impl Connection {
             }
             Some(question) => {
                 // A clock of this connection alone: it tells nobody since when this machine runs.
-                let since = *self.probed_since.get_or_insert(now);
-                self.probe_answer = question.answer(now.saturating_since(since).as_micros() as u32);
+                let probed =
+                    self.probed.get_or_insert_with(|| Box::new(super::Probed { since: now, answer: None }));
+                probed.answer = question.answer(now.saturating_since(probed.since).as_micros() as u32);
             }
             None => {}
         }

@@ -17,7 +17,7 @@ pub use config::{Addresses, ConnectionConfig, KeepAlive};
 pub use handshake::{Agreed, WindowShifts};
 pub use state::{Event, Failure, State};
 
-use crate::{ByteQueue, RateMeter, Receiver, Sender};
+use crate::{ByteQueue, PathMemory, RateMeter, Receiver, Sender};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 pub use challenge::ChallengeLimit;
@@ -27,6 +27,15 @@ use shorthaul_types::{Bytes, Deadline, PortId, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{Machine, Packet, Payload, PayloadList, ProbeOption, TcpHeader, Transport, TxBatch};
 use state::Events;
 use timers::Timers;
+
+/// Answers to the peer's probes.
+#[derive(Debug)]
+struct Probed {
+    /// When the first probe arrived: the clock of the answers begins there.
+    since: Time,
+    /// The answer to the last one, which is to leave.
+    answer: Option<ProbeOption>,
+}
 
 /// One end of a TCP connection, without I/O: a [`Receiver`] and a [`Sender`], the states of RFC 9293
 /// around them, and a queue for the owner on each side.
@@ -60,10 +69,8 @@ pub struct Connection {
     timestamp_offset: u32,
     timers: Timers,
     challenges: ChallengeLimit,
-    /// The answer to the peer's last probe, which is to leave.
-    probe_answer: Option<ProbeOption>,
-    /// When the first probe arrived: the clock of the answers begins there.
-    probed_since: Option<Time>,
+    /// The peer probes, and is answered. In a box: few peers do.
+    probed: Option<Box<Probed>>,
     /// A reset that is to leave.
     reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.
@@ -108,6 +115,18 @@ impl Connection {
     pub fn with_timestamp_offset(mut self, offset: u32) -> Self {
         self.timestamp_offset = offset;
         self
+    }
+
+    /// An earlier connection to the same host knew this of the path. What comes of it is the profile's [`Start`](crate::Start). To be called
+    /// when the handshake is complete, before anything is sent.
+    pub fn recall(&mut self, now: Time, known: &PathMemory) {
+        self.sender.recall(now, known);
+    }
+
+    /// What it has found out of its path, when all that it had to send, with its FIN, is acknowledged, and its profile remembers paths.
+    pub fn path_memory(&self) -> Option<PathMemory> {
+        let ends = self.config.profile.start.remembers() && self.sender.is_finished();
+        if ends { self.sender.path_memory() } else { None }
     }
 
     /// The two ends.

@@ -44,7 +44,7 @@ impl Connection {
         if self.receiver.wants_ack(now) && self.agreed.sack && !self.receiver.sack_ranges().is_empty() {
             self.acknowledge(now, out);
         }
-        if let Some(answer) = self.probe_answer.take() {
+        if let Some(answer) = self.probed.as_mut().and_then(|probed| probed.answer.take()) {
             self.put_probe(now, answer, out);
         }
         let mut turns = TURN;

@@ -1,5 +1,5 @@
 use super::SenderProfile;
-use crate::{AckPolicy, Discrimination, LossDetection, RateReporting};
+use crate::{AckPolicy, Discrimination, LossDetection, RateReporting, Starting};
 use shorthaul_congestion::{Algorithm, RttConfig};
 
 /// What is different from a [`SenderProfile`]; what is left out stays as it is there.
@@ -80,6 +80,10 @@ pub struct ProfilePatch {
     /// Start from the initial window again after an idle time (RFC 5681 §4.1).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub idle_restart: Option<bool>,
+    /// How it begins after an idle time, and as a new connection of a host to one that an earlier connection was to: `slow`, with the initial window
+    /// (RFC 5681 §4.1), or `fast`, with the window that there was (TCP fast start). The leg of a gateway remembers nothing of other connections.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub start: Option<Starting>,
     /// Hold small segments back while data is unacknowledged (RFC 9293 §3.7.4).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub nagle: Option<bool>,
@@ -111,6 +115,7 @@ impl SenderProfile {
             initial_ssthresh,
             window_validation,
             idle_restart,
+            start,
             nagle,
         } = *patch;
         SenderProfile {
@@ -135,6 +140,7 @@ impl SenderProfile {
             initial_ssthresh: initial_ssthresh.or(self.initial_ssthresh),
             window_validation: window_validation.unwrap_or(self.window_validation),
             idle_restart: idle_restart.unwrap_or(self.idle_restart),
+            start: start.unwrap_or(self.start),
             nagle: nagle.unwrap_or(self.nagle),
         }
     }

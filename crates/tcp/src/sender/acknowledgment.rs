@@ -53,6 +53,7 @@ impl Sender {
             // has become slower than the old RTO would look lost for ever.
             self.timers.timeouts = 0;
             self.rtt.on_acknowledged();
+            self.start.on_acknowledged(self.snd.una);
             self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
         self.settle_shrunk_window(now);

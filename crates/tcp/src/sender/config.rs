@@ -2,6 +2,7 @@ use crate::LossDetection;
 use crate::congestion_manager::CongestionManager;
 use crate::discriminator::EveryLossIsCongestion;
 use crate::loss_discriminator::{Discriminator, Probe};
+use crate::start::{SlowStart, Start};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};
@@ -19,6 +20,8 @@ pub struct SenderConfig {
     pub discriminator: Box<dyn Discriminator>,
     /// Sizes the window.
     pub control: Box<dyn Control>,
+    /// Says with which window it begins, where something is known of its path.
+    pub start: Box<dyn Start>,
     /// Grants what may leave.
     pub manager: CongestionManager,
     /// The receiver sends selective acknowledgments (RFC 2018).
@@ -56,6 +59,7 @@ impl SenderConfig {
             loss_detection: LossDetection::RACK_TLP,
             discriminator: Box::new(EveryLossIsCongestion),
             control,
+            start: Box::new(SlowStart),
             manager: CongestionManager::Own,
             sack: true,
             f_rto: true,

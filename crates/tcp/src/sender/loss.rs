@@ -14,9 +14,17 @@ impl Sender {
         if self.is_shut() {
             return; // as 4.4BSD, which counts no duplicates while its retransmission timer is off
         }
+        let known = self.board.lost();
         let flight_size = self.detect(now, ack);
         if let Some(before) = self.manager.lost_before() {
             self.find_sent_before(now, before);
+        }
+        let found = self.board.lost().saturating_sub(known);
+        if found > 0
+            && matches!(self.state, State::Open | State::Recovery { .. })
+            && let Some(again) = self.start.on_lost(found)
+        {
+            return self.begin_again(now, again);
         }
         if self.board.lost() > 0 && matches!(self.state, State::Open) {
             self.respond(now, LossSign::Acknowledgments, flight_size);
@@ -67,7 +75,7 @@ impl Sender {
         );
     }
 
-    fn mark_lost(&mut self, now: Time, start: u64, end: u64) {
+    pub(super) fn mark_lost(&mut self, now: Time, start: u64, end: u64) {
         let Sender { board, rate, control, .. } = self;
         board.mark_lost(start, end, |at, record| {
             control.on_loss(&rate.on_lost(now, at..record.end, &record.sent));
@@ -214,6 +222,9 @@ impl Sender {
 
     /// RFC 6298 §5.4–5.7.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
+        if let Some(again) = self.start.on_timer() {
+            return self.begin_again(now, again);
+        }
         self.stats.timeouts += 1;
         // A timer that probes gives up by itself, and an outage looks like a black hole: but not where nothing of full size
         // ever arrived.

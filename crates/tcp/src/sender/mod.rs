@@ -2,9 +2,10 @@
 //!
 //! Reading order: `config` (what goes in and out), this file (what it keeps), `acknowledgment` (what an acknowledgment does
 //! to it), `loss` (finding losses and answering them), `f_rto` and `undo` (answers that were mistakes), `output` (what leaves
-//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `shrunk_window`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it), `momentum` (going on
+//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `shrunk_window`, `segment_size`, `timers`, `beginning` (with which window, where the path is known), `managed` (what a congestion manager outside asks of it), `momentum` (going on
 //! in another process), `put_away` (going on later).
 mod acknowledgment;
+mod beginning;
 mod config;
 mod f_rto;
 mod loss;
@@ -29,6 +30,7 @@ use crate::congestion_manager::CongestionManager;
 use crate::loss_detector::{Event, Flight, LossDetector, Phase};
 use crate::loss_discriminator::{Discriminator, LossSign, Probe};
 use crate::prr::Prr;
+use crate::start::Start;
 use crate::{ByteQueue, Scoreboard};
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -122,6 +124,7 @@ pub struct Sender {
     detector: Box<dyn LossDetector>,
     discriminator: Box<dyn Discriminator>,
     control: Box<dyn Control>,
+    start: Box<dyn Start>,
     manager: CongestionManager,
     probes: Probes,
     undo: Undo,
@@ -168,6 +171,7 @@ impl Sender {
             detector: detection.build(),
             discriminator: config.discriminator,
             control: config.control,
+            start: config.start,
             manager: config.manager,
             probes: Probes::default(),
             undo: Undo::default(),

@@ -26,7 +26,10 @@ impl Sender {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
             State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance(),
             State::Waiting { .. } => 0,
-            _ => self.control.window().saturating_sub(self.in_flight()),
+            _ => {
+                let room = self.control.window().saturating_sub(self.in_flight());
+                self.start.burst(self.snd.nxt).map_or(room, |burst| room.min(burst))
+            }
         };
         self.manager.credit(self.detector.credit(&self.flight(now), &self.board, room))
     }
@@ -65,11 +68,13 @@ impl Sender {
         }
         let idle = self.board.is_empty() && now.saturating_since(self.snd.last_send) > self.rtt.rto();
         if idle && self.options.idle_restart {
-            self.control.on_idle_restart(now); // before the credit for what follows is counted
-            self.set_pace();
+            self.begin_after_idle(now); // before the credit for what follows is counted
         }
         if self.board.is_empty() {
             self.pacer.on_transmit_start(now);
+        }
+        if let Some(rate) = self.start.pace(self.snd.nxt) {
+            self.pacer.set_rate(Some(rate));
         }
         self.timers.pace_at = self.pacer.next_send(now, mss);
         if self.timers.pace_at.is_some() {

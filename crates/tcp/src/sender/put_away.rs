@@ -29,6 +29,7 @@ impl Sender {
             && self.board.allocated() == 0
             && matches!(self.state, State::Open)
             && self.discriminator.knows_nothing()
+            && self.start.knows_nothing()
             && self.poll_timeout().is_none()
             && self.timers.rto_at.is_none();
         if !is_still {

@@ -34,7 +34,8 @@ impl Sender {
     }
 
     pub(super) fn rto_deadline(&self, now: Time) -> Time {
-        rto_deadline(&self.rtt, now)
+        let rto = rto_deadline(&self.rtt, now);
+        self.start.patience(self.rtt.known()).map_or(rto, |patience| rto.min(now + patience))
     }
 
     pub(super) fn arm_persist(&mut self, now: Time) {

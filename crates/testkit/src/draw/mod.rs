@@ -12,6 +12,7 @@ use shorthaul_proxy::{
 };
 use shorthaul_tcp::{
     AckPolicy, ConnectionConfig, Discrimination, KeepAlive, LossDetection, RateReporting, SenderProfile,
+    Starting,
 };
 use shorthaul_types::{BitRate, Bytes};
 use std::collections::BTreeSet;
@@ -58,6 +59,9 @@ impl Rows {
         }
         for reporting in RateReporting::ALL {
             rows.note("rate report", reporting.name());
+        }
+        for starting in Starting::ALL {
+            rows.note("start", starting.name());
         }
         for row in ACK_RELEASES {
             rows.note("ACK release", row.name);
@@ -129,6 +133,9 @@ impl Draw {
         let initial_window = 1 + self.chance.below(u64::from(most)) as u32;
         let rate_report = RateReporting::ALL[initial_window as usize % RateReporting::ALL.len()];
         self.rows.note("rate report", rate_report.name());
+        // A rare one, for it is not put away.
+        let start = Starting::ALL[usize::from(initial_window % 11 == 4) % Starting::ALL.len()];
+        self.rows.note("start", start.name());
         let rto = if self.chance.happens(300) { *self.chance.pick(&TIMERS) } else { profile.rto };
         SenderProfile {
             congestion: self.control(),
@@ -139,6 +146,7 @@ impl Draw {
             undo: initial_window % 11 != 7,
             persist_on_shrink: initial_window % 11 == 6,
             rttm: initial_window % 11 == 5,
+            start,
             rate_report,
             black_hole_probing: self.chance.happens(500),
             sack: self.chance.happens(700),

@@ -2,7 +2,7 @@
 use super::Draw;
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{ACK_RELEASES, INTERCEPTORS, Mode, Row, WINDOW_LIMITS};
-use shorthaul_tcp::RateReporting;
+use shorthaul_tcp::{RateReporting, Starting};
 use std::fmt::Write as _;
 
 impl Draw {
@@ -14,8 +14,10 @@ impl Draw {
         let place = Algorithm::NAMED.iter().position(|control| *control == congestion).unwrap_or(0);
         let reporting = RateReporting::ALL[place % RateReporting::ALL.len()];
         self.rows.note("rate report", reporting.name());
+        let starting = Starting::ALL[place / RateReporting::ALL.len() % Starting::ALL.len()];
+        self.rows.note("start", starting.name());
         format!(
-            "rate_report = \"{reporting}\", congestion = \"{congestion}\", loss_detection = \"{detection}\", discriminator = \"{discriminator}\", pacing = {pacing}"
+            "start = \"{starting}\", rate_report = \"{reporting}\", congestion = \"{congestion}\", loss_detection = \"{detection}\", discriminator = \"{discriminator}\", pacing = {pacing}"
         )
     }
 

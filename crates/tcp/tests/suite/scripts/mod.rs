@@ -3,6 +3,7 @@
 mod acks;
 mod close;
 mod ecn;
+mod fast_start;
 mod handshake;
 mod idle;
 mod loss;
@@ -19,7 +20,7 @@ mod window;
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_tcp::{
-    AckPolicy, ConnectionConfig, Discrimination, LossDetection, RateReporting, SenderProfile,
+    AckPolicy, ConnectionConfig, Discrimination, LossDetection, RateReporting, SenderProfile, Starting,
 };
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ fn plain() -> ConnectionConfig {
             initial_ssthresh: None,
             window_validation: true,
             idle_restart: true,
+            start: Starting::SLOW,
             nagle: false,
         },
         ..ConnectionConfig::default()
