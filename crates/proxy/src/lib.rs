@@ -55,8 +55,8 @@ pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict, KnownGains};
 pub use gateway::{Brief, Gateway};
 pub use interceptor::{
-    DelayedDuplicates, ExplicitWindow, Fade, Fda, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind,
-    Snoop,
+    AdaptedWindow, DelayedDuplicates, ExplicitWindow, Fade, Fda, FreezeTcp, INTERCEPTORS, Interceptor,
+    InterceptorKind, Snoop,
 };
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{PathTailCell, PathTailConfig, TailScope};

@@ -4,12 +4,11 @@ use alloc::boxed::Box;
 use shorthaul_types::{Bytes, SeqSpace, Time};
 use shorthaul_wire::{Packet, TcpFlags, Transport};
 
-/// Explicit window adaptation: the windows that the end at the access side advertises are lowered as they pass, so that its
-/// sender has at most a fixed amount under way.
+/// The windows that the end at the access side advertises are lowered as they pass, so that its sender has at most a fixed amount under way.
 ///
 /// After Kalampoukas, Varma and Ramakrishnan, "Explicit Window Adaptation: A Method to Enhance TCP Performance", INFOCOM
-/// 1998, who compute the amount from the room in the router's buffer; here it is set. The right edge of a window that has
-/// passed never moves left (RFC 9293 §3.8.6): the window shrinks as data is acknowledged.
+/// 1998, who compute the amount from the room in the router's buffer ([`AdaptedWindow`](super::AdaptedWindow) does); here it is set. The right edge of
+/// a window that has passed never moves left (RFC 9293 §3.8.6): the window shrinks as data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct ExplicitWindow {
@@ -19,9 +18,9 @@ pub struct ExplicitWindow {
 
 /// The windows of one flow.
 #[derive(Debug)]
-struct Adapted {
-    /// The largest window.
-    most: u64,
+pub(super) struct Lowered {
+    /// The largest window, in bytes.
+    pub(super) most: u64,
     /// The end whose windows are lowered.
     access: Side,
     /// The sequence numbers of the other end, from its SYN.
@@ -35,18 +34,21 @@ struct Adapted {
 
 impl InterceptorKind for ExplicitWindow {
     fn open(&self, access: Side) -> Box<dyn Interceptor> {
-        Box::new(Adapted {
-            most: self.window.0,
-            access,
-            other: None,
-            shifts: [None; 2],
-            acknowledged: 1,
-            told: 1,
-        })
+        Box::new(Lowered::new(self.window.0, access))
     }
 }
 
-impl Adapted {
+impl Lowered {
+    /// Windows of at most so many bytes that the end at `access` advertises.
+    pub(super) fn new(most: u64, access: Side) -> Self {
+        Lowered { most, access, other: None, shifts: [None; 2], acknowledged: 1, told: 1 }
+    }
+
+    /// The sequence numbers of the end whose windows are not lowered, and what of them is acknowledged, as an offset; none before its SYN.
+    pub(super) fn acknowledged(&self) -> Option<(SeqSpace, u64)> {
+        Some((self.other?, self.acknowledged))
+    }
+
     /// What to say for the window field `field` of an acknowledgment up to `ack`, in units of 1 << `shift`.
     fn lowered(&mut self, field: u16, ack: u64, shift: u8) -> u16 {
         let unit = 1 << shift;
@@ -67,7 +69,7 @@ impl Adapted {
     }
 }
 
-impl Interceptor for Adapted {
+impl Interceptor for Lowered {
     fn on_packet(&mut self, _now: Time, side: Side, mut packet: Packet) -> Option<Packet> {
         let Transport::Tcp(segment) = &mut packet.transport else { return Some(packet) };
         let header = &mut segment.header;

@@ -2,6 +2,7 @@
 //! them back, drop them, or put in others.
 //!
 //! A new kind is a file here and a row in [`INTERCEPTORS`].
+mod adapted_window;
 mod delayed_duplicates;
 mod explicit_window;
 mod fda;
@@ -9,6 +10,7 @@ mod freeze_tcp;
 mod regulated_acks;
 mod snoop;
 
+pub use adapted_window::AdaptedWindow;
 pub use delayed_duplicates::DelayedDuplicates;
 pub use explicit_window::ExplicitWindow;
 pub use fda::Fda;
@@ -69,6 +71,16 @@ pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[
         "lowers the windows that the access side advertises to a fixed amount",
         [("window", "what a sender may have under way, such as \"32 kB\"")],
         ExplicitWindow { window: Bytes(12_000) }
+    ),
+    row!(
+        AdaptedWindow as InterceptorKind,
+        "adapted-window",
+        "lowers the windows that the access side advertises by the room that is free before its link",
+        [
+            ("buffer", "what may wait and be under way behind the gateway, such as \"40 kB\""),
+            ("every", "how often the window is adapted to the queue, such as \"100 ms\"")
+        ],
+        AdaptedWindow { buffer: Bytes(40_000), every: Duration::from_millis(100) }
     ),
     row!(
         Snoop as InterceptorKind,
