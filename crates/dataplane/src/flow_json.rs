@@ -41,6 +41,8 @@ struct ObservedJson {
     to_client: DirectionJson,
     first_byte_us: Option<u64>,
     duration_us: u64,
+    /// Memory of the packets that interceptors keep, in bytes.
+    kept: u64,
 }
 
 #[derive(Serialize)]
@@ -84,11 +86,12 @@ impl DirectionJson {
 impl<'a> FlowJson<'a> {
     pub(crate) fn of(flow: &'a FlowInfo) -> FlowJson<'a> {
         let leg = |at: usize| flow.legs.as_ref().map(|legs| LegJson::of(&legs[at]));
-        let observed = |Observed { directions, first_byte, duration }: &Observed| ObservedJson {
+        let observed = |Observed { directions, first_byte, duration, kept }: &Observed| ObservedJson {
             to_server: DirectionJson::of(&directions[0]),
             to_client: DirectionJson::of(&directions[1]),
             first_byte_us: micros(*first_byte),
             duration_us: duration.as_micros() as u64,
+            kept: *kept,
         };
         FlowJson {
             client: flow.key.src,

@@ -58,7 +58,7 @@ pub struct FlowInfo {
 impl fmt::Display for FlowInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<9} {}  age {}", self.state, self.key, format_duration(self.age))?;
-        if let Some(Observed { directions, first_byte, duration }) = &self.observed {
+        if let Some(Observed { directions, first_byte, duration, kept }) = &self.observed {
             write!(f, "  seen for {}", format_duration(*duration))?;
             if let Some(first_byte) = first_byte {
                 write!(f, "  first byte after {}", format_duration(*first_byte))?;
@@ -75,6 +75,9 @@ impl fmt::Display for FlowInfo {
                         write!(f, " {name}:{}", format_duration(time))?;
                     }
                 }
+            }
+            if *kept > 0 {
+                write!(f, "\n    kept:{}", Bytes(*kept))?;
             }
         }
         let Some(legs) = &self.legs else { return Ok(()) };

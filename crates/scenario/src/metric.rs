@@ -51,7 +51,7 @@ pub enum Metric {
     WindowLimited,
     /// The smallest window that a sender with data under way was offered, at the samples after the warm-up; bytes.
     SmallestWindow,
-    /// Payload held by gateways; bytes, mean over the samples.
+    /// What gateways hold: payload of the flows that they split, and packets that interceptors keep of others; bytes, mean over the samples.
     Held,
     /// The same at the sample with the most.
     HeldMost,

@@ -233,9 +233,13 @@ fn percentile_95(mut values: Vec<f64>) -> Option<f64> {
     values.get((values.len() * 95 / 100).min(values.len().saturating_sub(1))).copied()
 }
 
-/// Payload that a gateway holds.
+/// What a gateway holds: payload of the flows that it splits, and the packets that interceptors keep of others.
 fn held(gateway: &Gateway) -> u64 {
-    gateway.flows().filter_map(|flow| flow.legs).flatten().map(|leg| leg.buffered).sum()
+    let of = |flow: FlowInfo| {
+        let legs = flow.legs.iter().flatten().map(|leg| leg.buffered).sum::<u64>();
+        legs + flow.observed.map_or(0, |observed| observed.kept)
+    };
+    gateway.flows().map(of).sum()
 }
 
 fn harm_verdicts(network: &Network) -> u64 {

@@ -121,7 +121,7 @@ impl WholeFlow {
 
     /// What was seen of it.
     pub fn observed(&self) -> Observed {
-        self.observation.observed()
+        Observed { kept: self.memory() as u64, ..self.observation.observed() }
     }
 
     /// When an interceptor has to be asked again.

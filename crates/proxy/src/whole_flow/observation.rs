@@ -67,6 +67,8 @@ pub struct Observed {
     pub first_byte: Option<Duration>,
     /// From the SYN to what passed last.
     pub duration: Duration,
+    /// Memory of the packets that interceptors keep of it, in bytes: copies to send again, and what waits.
+    pub kept: u64,
 }
 
 /// What a segment added to what was seen.
@@ -237,6 +239,7 @@ impl Observation {
             directions: [direction(&self.streams[0]), direction(&self.streams[1])],
             first_byte: self.first_byte.map(|at| at.saturating_since(self.opened)),
             duration: self.last.saturating_since(self.opened),
+            kept: 0,
         }
     }
 }

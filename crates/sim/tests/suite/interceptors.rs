@@ -12,7 +12,7 @@ fn download(seed: u64, profile: &str, policy: &str) -> Outcome {
          [[links]]\nbetween = [\"station\", \"phone\"]\n\
          link = {{ rate = \"2 Mbit/s\", delay = \"2 ms\", loss = \"1 %\", queue = \"100 packets\" }}\n\
          [[flows]]\nfrom = \"server\"\nto = \"phone\"\nunlimited = \"60 s\"\n\
-         [measure]\nmetrics = [\"goodput\", \"retransmitted\", \"timeouts\"]\n"
+         [measure]\nmetrics = [\"goodput\", \"retransmitted\", \"timeouts\", \"held-most\"]\n"
     );
     let study = Study::from_toml("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let scenario = study.scenario(&study.points()[0]).expect("it was checked");
@@ -40,4 +40,17 @@ fn snoop_hides_a_radio_that_loses() {
             assert!(still < again / 10.0 && timeouts == 0.0, "{what}, {timeouts} timeouts");
         }
     }
+}
+
+/// Copies that wait to be sent again are memory of the gateway, and so are acknowledgments that are kept back.
+#[test]
+fn what_interceptors_keep_is_held() {
+    let most = |policy| download(1, "reno", policy).metrics[&Metric::HeldMost];
+    let nothing = most("{ mode = \"observe\" }");
+    let window =
+        most("{ mode = \"pass\", intercept = [{ kind = \"explicit-window\", window = \"20 kB\" }] }");
+    let snoop = most("{ mode = \"pass\", intercept = [\"snoop\"] }");
+    assert_eq!((nothing, window), (0.0, 0.0));
+    // About what a server of then has under way.
+    assert!((20e3..120e3).contains(&snoop), "{snoop} B");
 }
