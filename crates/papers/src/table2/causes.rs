@@ -82,6 +82,9 @@ static TIMED: Link = Link {
     ..LINKS[2]
 };
 
+/// The link of the board that a trace gives its rate, with nothing beside pages.
+static ALONE: Link = Link { name: "lte-alone", bulk: [1, 8], ..LINKS[3] };
+
 /// M-TCP that acknowledges what has come, as I-TCP does.
 static EARLY: Row = Row {
     name: "m-tcp-early",
@@ -231,6 +234,13 @@ fn experiments() -> Vec<Experiment> {
             places: vec![pages],
             rows: vec![&FIVE_FIRST],
             judge: begins_with_fewer,
+        });
+        all.push(Experiment {
+            about: verdict::behind_best(auto, ends, "lte pages"),
+            where_it_is: "WTCP",
+            places: vec![Place { link: &ALONE, work: Work::Pages, ends }],
+            rows: ["wtcp", "auto"].into_iter().filter_map(row).collect(),
+            judge: leaves_it_to_pages,
         });
     }
     all
@@ -483,6 +493,19 @@ fn begins_with_fewer(own: &Experiment, board: &Board, tried: &Board) -> Option<S
         holds: five <= NEAR_BEST,
         cause: format!(
             "a WTCP sender begins with five segments, and one of then with two, and a page is over before slow start is: from a server that begins with five, too, it takes {five:.2} of the best one's time",
+        ),
+    })
+}
+
+/// Bulk that leaves much of a link idle leaves it to pages.
+fn leaves_it_to_pages(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let Place { ends, .. } = own.places[0];
+    let bulk = board.share(LINKS[3].name, Work::Download, ends, "wtcp")?;
+    let alone = own.fared(tried, 0, "auto").time? / own.fared(tried, 0, "wtcp").time?;
+    Some(Shown {
+        holds: bulk >= NEAR_BEST && alone <= NEAR_BEST,
+        cause: format!(
+            "WTCP's bulk does not use the link, where a download takes {bulk:.2} of the time with nothing, and pages have what it leaves: with nothing beside them it takes {alone:.2} of WTCP's time",
         ),
     })
 }

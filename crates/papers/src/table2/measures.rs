@@ -21,12 +21,14 @@ pub(super) struct Fared {
     pub active: Option<f64>,
     /// How long after each of the times that the link was away data arrived again, on average.
     pub hand_off: Option<f64>,
+    /// Payload that ends sent again for each byte that arrived. What a gateway sends again is in [`radio`](Self::radio) alone.
+    pub again: Option<f64>,
     /// RTOs of the ends, and those that they found to have been mistakes themselves.
     pub timeouts: Option<f64>,
     pub spurious: Option<f64>,
     /// Jain's index of all flows; of two that share, of what they got while both ran.
     pub fairness: Option<f64>,
-    /// The most payload that the gateway held.
+    /// The most that gateways held: payload of connections that they split, and packets that interceptors keep.
     pub held: Option<f64>,
     /// The most that was acknowledged to the sender and had not reached the receiver.
     pub at_risk: Option<f64>,
@@ -78,6 +80,7 @@ fn fared(place: &Place, outcome: &Outcome) -> Fared {
         radio: radio_bytes(outcome, radio),
         active: active(outcome, radio),
         hand_off: hand_off(place, outcome),
+        again: again(outcome),
         timeouts: metric(Metric::Timeouts),
         spurious: metric(Metric::SpuriousTimeouts),
         fairness: if place.work == Work::Joining { shared(outcome) } else { metric(Metric::Fairness) },
@@ -104,6 +107,13 @@ fn radio_bytes(outcome: &Outcome, radio: &str) -> Option<f64> {
     let size = link.delivered_bytes as f64 / link.delivered as f64;
     let carried = link.delivered_bytes as f64 + (link.lost + link.outage) as f64 * size;
     (payload > 0).then(|| carried / payload as f64)
+}
+
+/// What ends sent again, as a share of what arrived.
+fn again(outcome: &Outcome) -> Option<f64> {
+    let payload: u64 = outcome.flows.iter().map(|flow| flow.delivered).sum();
+    let again = outcome.metrics.get(&Metric::Retransmitted)?;
+    (payload > 0).then(|| again / payload as f64)
 }
 
 /// How long a radio keeps its channel after the last packet, in seconds: that is what its energy goes by, more than by bytes.
@@ -209,6 +219,7 @@ fn average(all: &[Fared]) -> Fared {
         radio: of(|one| one.radio),
         active: of(|one| one.active),
         hand_off: of(|one| one.hand_off),
+        again: of(|one| one.again),
         timeouts: of(|one| one.timeouts),
         spurious: of(|one| one.spurious),
         fairness: of(|one| one.fairness),
@@ -272,6 +283,17 @@ mod tests {
         assert_eq!(of(&[(2.0, 0.0), (3.0, 1e3), (4.0, 1e3)]), Some(1.0 + TAIL));
         assert_eq!(of(&[(2.0, 0.0), (3.0, 1e3), (60.0, 2e3)]), Some(1.0 + 2.0 * TAIL), "idle between");
         assert_eq!(active(&Outcome::default(), "station>mast"), None);
+    }
+
+    #[test]
+    fn what_ends_send_again_is_a_share_of_what_arrived() {
+        let record = |arrived| {
+            let mut record = run(None, &[]).metric(Metric::Retransmitted, 300.0).flow("file", 0.0, &[], &[]);
+            record.outcome.iter_mut().for_each(|outcome| outcome.flows[0].delivered = arrived);
+            again(&record.outcome.unwrap())
+        };
+        assert_eq!((record(1000), record(0)), (Some(0.3), None));
+        assert_eq!(again(&Outcome::default()), None);
     }
 
     #[test]

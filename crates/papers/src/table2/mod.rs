@@ -3,11 +3,12 @@
 //!
 //! Reading order: `rows` (the systems, and what the paper claims of them), `links`, `world` (the scenario of a link, a work and a
 //! kind of ends, with a case for every system), `measures` (numbers out of runs), `aspects` (the paper's seven rows as numbers with
-//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does), `live` (a part of it between kernels), `costs` (what a packet
+//! thresholds), `verdict` (where each idea pays), `headlines` (what each system's own paper claims first), `causes` (why what differs does), `live` (a part of it between kernels), `costs` (what a packet
 //! costs a processor).
 mod aspects;
 mod causes;
 mod costs;
+mod headlines;
 mod links;
 mod live;
 mod measures;
@@ -18,6 +19,7 @@ mod world;
 use crate::error::{Result, While};
 use crate::experiment::{all_sound, records};
 use crate::{All, Found, Paper, PaperError, fidelity};
+use headlines::Headline;
 use links::{GPRS, LINKS};
 use measures::Board;
 use rows::{ASPECTS, ROWS, Row};
@@ -42,7 +44,7 @@ pub struct Table2 {
     /// A single seed
     #[arg(long, conflicts_with = "repeats")]
     quick: bool,
-    /// Only these places, such as gprs-download-then, or parts of their names
+    /// Only these places, such as gprs-download-then, and headlines, such as headline-snoop, or parts of their names
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Only these systems, such as wtcp, beside nothing: what was run of the others is left out, and may be run later
@@ -86,9 +88,9 @@ impl Paper for Table2 {
             Privilege::obtain()?;
         }
         let places: Vec<Place> = places().into_iter().filter(|place| self.wants(place)).collect();
-        if places.is_empty() {
+        if places.is_empty() && !headlines::all().iter().any(|headline| self.wants_headline(headline)) {
             let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
-            let why = format!("there is no such place; links are {}", names.join(", "));
+            let why = format!("there is no such place or headline; links are {}", names.join(", "));
             return Err(PaperError::asked(why));
         }
         if self.costs {
@@ -109,6 +111,9 @@ impl Paper for Table2 {
         let between_kernels = if self.live { Some(self.between_kernels(&places, console)?) } else { None };
         let mut findings = aspects::findings(&board);
         findings.extend(verdict::findings(&board));
+        for headline in headlines::all().iter().filter(|headline| self.wants_headline(headline)) {
+            findings.extend(headline.run(self.seeds(), &store, &scenarios, console)?);
+        }
         let (findings, causes) = causes::explain(findings, &board, run)?;
         self.report(&board, findings, causes.as_ref(), between_kernels.as_ref(), console)
     }
@@ -132,6 +137,18 @@ impl Table2 {
         self.only.is_empty() || self.only.iter().any(|part| place.name().contains(part.as_str()))
     }
 
+    /// Of all headlines, or of those that are named by a part of `headline-` and the name of their scenario; of a system, if that is named.
+    fn wants_headline(&self, headline: &Headline) -> bool {
+        let name = format!("headline-{}", headline.scenario);
+        let is_named = self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()));
+        is_named && (self.system.is_empty() || self.system.iter().any(|system| system == headline.row))
+    }
+
+    /// How many seeds are asked for.
+    fn seeds(&self) -> Option<u32> {
+        if self.quick { Some(1) } else { self.repeats }
+    }
+
     /// The systems that are wanted, and nothing, which all are compared with.
     fn rows(&self) -> Result<Vec<&'static Row>> {
         if let Some(unknown) = self.system.iter().find(|name| rows::row(name).is_none()) {
@@ -147,11 +164,10 @@ impl Table2 {
 
     /// Links that are slow are cheap to simulate.
     fn repeats(&self, place: &Place) -> u32 {
-        match (self.quick, self.repeats) {
-            (true, _) => 1,
-            (false, Some(repeats)) => repeats,
-            (false, None) if place.link.name.starts_with(GPRS) => 5,
-            (false, None) => 3,
+        match self.seeds() {
+            Some(repeats) => repeats,
+            None if place.link.name.starts_with(GPRS) => 5,
+            None => 3,
         }
     }
 
@@ -278,6 +294,7 @@ fn numbers(board: &Board, ends: Ends) -> Table {
         "radio bytes a byte",
         "radio in use",
         "data after a hand-off",
+        "sent again by ends",
         "RTOs",
         "found spurious",
         "Jain",
@@ -300,6 +317,7 @@ fn numbers(board: &Board, ends: Ends) -> Table {
             text(fared.radio, Unit::None),
             text(fared.active, Unit::Seconds),
             text(fared.hand_off, Unit::Seconds),
+            text(fared.again, Unit::None),
             text(fared.timeouts, Unit::None),
             text(fared.spurious, Unit::None),
             text(fared.fairness, Unit::None),

@@ -160,6 +160,18 @@ pub(super) const ROWS: &[Row] = &[
         },
         ..UNTOLD
     },
+    // As its authors have it: the window follows the room in a buffer. Its queue is kept about a fifth of that.
+    Row {
+        name: "adapted-window",
+        title: "explicit window, adapted",
+        gateway: |link| {
+            let (buffer, every) = (5 * link.window(), (link.round_trip * 100.0).max(10.0) as u64);
+            policy(intercepted(&format!(
+                "{{ kind = \"adapted-window\", buffer = \"{buffer} B\", every = \"{every} ms\" }}"
+            )))
+        },
+        ..UNTOLD
+    },
     Row {
         name: "clamp",
         title: "CLAMP",
@@ -194,6 +206,16 @@ pub(super) const ROWS: &[Row] = &[
         mobile: Some(|link, work| freeze_tcp(work.fades(link), link.path_round_trip())),
         ..UNTOLD
     },
+    // To senders of 4.4BSD, as M-TCP. No column of the table.
+    Row {
+        name: "freeze-tcp-persist",
+        title: "Freeze-TCP, senders persist",
+        sender: &[("persist_on_shrink", "true")],
+        mobile: Some(|link, work| freeze_tcp(work.fades(link), link.path_round_trip())),
+        ..UNTOLD
+    },
+    // What it is told it has found out itself. No column of the table.
+    Row { name: "fast-start", title: "fast start", sender: &[("start", "\"fast\"")], ..UNTOLD },
     Row {
         name: "wtcp",
         title: "WTCP",

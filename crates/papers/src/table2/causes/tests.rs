@@ -65,6 +65,7 @@ fn who_is_behind_is_looked_into_where_it_is_behind() {
     assert_eq!(asked("gprs pages"), ["gprs-pages-today-auto-told", "gprs-download-today-auto-told"]);
     assert_eq!(asked("5g-blockage pages"), ["5g-blockage-pages-today-auto-five-first"]);
     assert!(asked("lte upload").is_empty());
+    assert!(asked("lte pages").is_empty(), "the cause is of WTCP alone, and nobody says that it is ahead");
 }
 
 fn tried(own: &Experiment, each: impl Fn(usize) -> Fared) -> Board {
@@ -167,6 +168,33 @@ fn the_first_segments_are_the_cause_only_where_as_many_come_near_the_best() {
     };
     assert!(shown(0.25).holds && shown(0.25).cause.contains("1.14"), "{}", shown(0.25).cause);
     assert!(!shown(0.30).holds);
+}
+
+#[test]
+fn an_idle_link_is_the_cause_only_where_bulk_leaves_it_and_pages_alone_are_as_soon() {
+    use super::super::measures::Score;
+    let own = of(&verdict::behind_best("flow aggregation (auto)", Ends::Today, "lte pages"));
+    let score = |link, work: Work, row, time| Score {
+        link,
+        work: work.name(),
+        ends: Ends::Today.name(),
+        row,
+        fared: Fared { time: Some(time), ..Fared::default() },
+    };
+    let shown = |bulk: f64, alone: f64| {
+        let board = Board(vec![
+            score("lte", Work::Download, "whole", 20.0),
+            score("lte", Work::Download, "wtcp", 20.0 * bulk),
+        ]);
+        let tried = Board(vec![
+            score("lte-alone", Work::Pages, "wtcp", 0.3),
+            score("lte-alone", Work::Pages, "auto", 0.3 * alone),
+        ]);
+        (own.judge)(&own, &board, &tried).unwrap()
+    };
+    assert!(shown(1.9, 1.05).holds && shown(1.9, 1.05).cause.contains("1.05"), "{}", shown(1.9, 1.05).cause);
+    assert!(!shown(1.1, 1.05).holds, "its bulk uses the link");
+    assert!(!shown(1.9, 1.3).holds, "pages alone are as late");
 }
 
 #[test]
