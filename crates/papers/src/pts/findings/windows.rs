@@ -256,18 +256,63 @@ const NEAR_A_SECOND: f64 = 0.15;
 /// From here on it is "almost 1 s".
 const ALMOST_A_SECOND: f64 = 0.8;
 
-pub(in crate::pts) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
-    let by_timer = |(case, timer): (&str, &str)| {
-        // Bursts that begin at the same time and come to the same losses are one: the queue is full by then, and what comes later is dropped anyway.
-        let mut found: Vec<Burst> = Vec::new();
-        for own in bursts(records, case) {
-            let same = |other: &Burst| {
-                (other.begins, other.direct, other.first) == (own.begins, own.direct, own.first)
-            };
-            if !found.iter().any(same) {
-                found.push(own);
-            }
+/// The bursts of a case. Those that begin at the same time and come to the same losses are one: the queue is full by then, and what comes later is
+/// dropped anyway.
+fn different_bursts(records: &[RunRecord], case: &str) -> Vec<Burst> {
+    let mut found: Vec<Burst> = Vec::new();
+    for own in bursts(records, case) {
+        let same =
+            |other: &Burst| (other.begins, other.direct, other.first) == (own.begins, own.direct, own.first);
+        if !found.iter().any(same) {
+            found.push(own);
         }
+    }
+    found
+}
+
+/// A figure shows one burst. What this share of bursts has may be what it shows.
+const EXAMPLE: f64 = 0.05;
+
+/// Why no burst is noticed almost a second earlier, or why the median burst is not.
+fn why_not(finding: Finding, found: &[Burst], others: &[(&str, usize, usize)]) -> Finding {
+    let soon = direct_soon(found);
+    // The timer under which the direct connection itself is the latest.
+    let asked = others.iter().filter(|(_, _, of)| *of > 0);
+    let latest = asked.min_by(|a, b| (a.1 * b.2).cmp(&(b.1 * a.2)));
+    let (timer, few, of) = latest.copied().unwrap_or(("no other timer", 0, 0));
+    let almost = found.iter().filter(|own| own.earlier() >= ALMOST_A_SECOND).count();
+    finding
+        .explained(
+            format!(
+                "the timer: the direct connection notices all of {} bursts within {ALMOST_A_SECOND} s by itself, and nothing is so much earlier than that; with {timer} it is {few} of {of} (sweep `fig4-burst`)",
+                found.len()
+            ),
+            !found.is_empty() && soon == found.len() && few < of,
+        )
+        .explained(
+            format!(
+                "the figure shows one burst, and {almost} of {} different ones are as it shows; the median is what is asked here (sweep `fig4-burst`)",
+                found.len()
+            ),
+            almost as f64 >= EXAMPLE * found.len() as f64 && almost > 0,
+        )
+}
+
+/// How many bursts the direct connection notices too soon for anything to be almost a second earlier.
+fn direct_soon(found: &[Burst]) -> usize {
+    found.iter().filter(|own| own.direct - own.begins < ALMOST_A_SECOND).count()
+}
+
+pub(in crate::pts) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
+    let soon_with: Vec<(&str, usize, usize)> = TIMERS
+        .into_iter()
+        .map(|(case, timer)| {
+            let found = different_bursts(records, case);
+            (timer, direct_soon(&found), found.len())
+        })
+        .collect();
+    let by_timer = |(case, timer): (&str, &str)| {
+        let found = different_bursts(records, case);
         let all = found.len();
         let median = Summary::of(found.iter().map(Burst::earlier))?.percentile(0.5);
         let most = found.iter().max_by(|a, b| a.earlier().total_cmp(&b.earlier()))?;
@@ -275,11 +320,11 @@ pub(in crate::pts) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
         let (almost, later) =
             (count(&|own| own.earlier() >= ALMOST_A_SECOND), count(&|own| own.earlier() < 0.0));
         // Nothing is so much earlier than a direct connection that notices by then, or with a first one that needs as long.
-        let soon = count(&|own| own.direct - own.begins < ALMOST_A_SECOND);
+        let soon = direct_soon(&found);
         let node_waits = count(&|own| own.first - own.begins >= ALMOST_A_SECOND);
         let what =
             format!("Fig. 4 as worded, a burst at the same time: noticed earlier by, in the median, {timer}");
-        Some(
+        let own =
             Finding::number(what, "almost 1 s", median, Unit::Seconds).within(NEAR_A_SECOND, ABOUT).because(
                 format!(
                     "{almost} of {all} different bursts that both notice by {ALMOST_A_SECOND} s or more, {later} later with a node; at most {}, a burst of {} at {:.2} s; the direct connection notices {soon} within {ALMOST_A_SECOND} s by itself, and the first one with a node {node_waits} only after that",
@@ -287,8 +332,8 @@ pub(in crate::pts) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
                     most.lasts,
                     most.begins
                 ),
-            ),
-        )
+            );
+        Some(why_not(own, &found, &soon_with))
     };
     TIMERS.into_iter().filter_map(by_timer).collect()
 }
@@ -591,5 +636,33 @@ mod tests {
         assert!(of(3.4).reason.contains("of 1 different bursts"), "{:?}", of(3.4));
         assert!(of(3.9).reason.contains("of 2 different bursts"), "{:?}", of(3.9));
         assert_eq!(of(3.4).cause, None, "the runs themselves are no cause");
+    }
+
+    #[test]
+    fn a_timer_is_a_cause_beside_another_and_an_example_where_there_is_one() {
+        let burst = |case: &str, start: &str, falls: [f64; 2]| {
+            let mut pair = windows([Some(falls[0]), Some(falls[1]), None], [20.0; 3]);
+            for record in &mut pair {
+                record.case = Some(case.to_owned());
+                record.values.push(("cross.burst.lasts".into(), "\"60 ms\"".into()));
+                record.values.push(("cross.burst.start".into(), format!("\"{start}\"")));
+            }
+            pair
+        };
+        let of = |records: &[RunRecord], timer: &str| {
+            let found = fig4_burst(records);
+            found.into_iter().find(|own| own.what.ends_with(timer)).and_then(|own| own.cause)
+        };
+        let fine = [burst("fine", "3000 ms", [3.4, 3.2]), burst("fine", "3020 ms", [3.5, 3.3])].concat();
+        assert_eq!(of(&fine, "timers of 100 ms at least"), None, "no other timer was run");
+        let slow = [fine.clone(), burst("rfc6298", "3000 ms", [4.5, 4.3])].concat();
+        let cause = of(&slow, "timers of 100 ms at least").unwrap();
+        assert!(cause.contains("all of 2 bursts") && cause.contains("it is 0 of 1"), "{cause}");
+        let one_later = [slow.clone(), burst("fine", "3040 ms", [4.0, 3.8])].concat();
+        assert_eq!(of(&one_later, "timers of 100 ms at least"), None, "it has one in which it could be");
+        assert_eq!(of(&slow, "timers of RFC 6298"), None, "none is as in the figure");
+        let example = [slow, burst("rfc6298", "3020 ms", [4.5, 3.6])].concat();
+        let cause = of(&example, "timers of RFC 6298").unwrap();
+        assert!(cause.starts_with("the figure shows one burst, and 1 of 2"), "{cause}");
     }
 }
