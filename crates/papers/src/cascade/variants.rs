@@ -84,6 +84,18 @@ pub(super) const NO_LOSS_DUMMYNET: [(&str, [&str; 2]); 3] = [
 ];
 /// The sizes of these.
 const DUMMYNET_SIZES: [u64; 3] = [20_000_000, 60_000_000, 217_000_000];
+/// The cell of the paper's anomaly (Figure 3) with one relay and with two, with queues of 50 packets.
+pub(super) const ANOMALY_DUMMYNET: [&str; 2] = [
+    "32 Mbit/s, 128 ms, 0.01 %, queues of 50 packets: one relay",
+    "32 Mbit/s, 128 ms, 0.01 %, queues of 50 packets: two relays",
+];
+/// Long-haul connections whose losses bind, with queues of 50 packets, by the capacity: each has twice that of the one before.
+pub(super) const CAPACITIES_DUMMYNET: [(u64, &str); 4] = [
+    (16_000, "16 Mbit/s, 128 ms, 0.1 %, queues of 50 packets: long-haul"),
+    (32_000, "32 Mbit/s, 128 ms, 0.1 %, queues of 50 packets: long-haul"),
+    (64_000, "64 Mbit/s, 128 ms, 0.1 %, queues of 50 packets: long-haul"),
+    (128_000, "128 Mbit/s, 128 ms, 0.1 %, queues of 50 packets: long-haul"),
+];
 /// The cells whose utilization the paper states, with four connections.
 pub(super) const FOUR_32: &str = "32 Mbit/s, 64 ms, 0.1 %: two relays, four connections";
 pub(super) const FOUR_64: &str = "64 Mbit/s, 64 ms, 0.1 %: one relay, four connections";
@@ -142,11 +154,16 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         chain.path.legs.iter_mut().for_each(|leg| leg.loss = 0.0);
         chain
     };
-    let dummynet = |relays, size| {
-        let mut chain = no_loss(relays);
+    let short_queues = |mut chain: Chain| {
         chain.path.legs.iter_mut().for_each(|leg| *leg = with_queue_of_dummynet(*leg));
+        chain
+    };
+    let dummynet = |relays, size| {
+        let chain = short_queues(no_loss(relays));
         Chain { transfer: Transfer { size: Bytes(size), ..chain.transfer }, ..chain }
     };
+    let anomaly = |relays| PathPoint { rtt_ms: 128, kbit: 32_000, loss_per_100k: 10, relays }.chain(ends);
+    let long_haul = |kbit| PathPoint { rtt_ms: 128, kbit, loss_per_100k: 100, relays: 0 }.chain(ends);
     let on_each_leg = |mut chain: Chain| {
         chain.path.legs.iter_mut().for_each(|leg| leg.loss = one.long_haul().loss);
         chain
@@ -187,7 +204,10 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         (LOSS_ON_EACH[1], on_each_leg(two), None),
         (SHORT[0], short, None),
         (SHORT[1], longer, None),
+        (ANOMALY_DUMMYNET[0], short_queues(anomaly(1)), None),
+        (ANOMALY_DUMMYNET[1], short_queues(anomaly(2)), None),
     ];
+    all.extend(CAPACITIES_DUMMYNET.map(|(kbit, name)| (name, short_queues(long_haul(kbit)), None)));
     for ((_, names), size) in NO_LOSS_DUMMYNET.into_iter().zip(DUMMYNET_SIZES) {
         all.extend([0, 1].map(|relays| (names[relays], dummynet(relays, size), None)));
     }

@@ -75,9 +75,9 @@ pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Finding> {
     }
     found.extend(capacity::decreases(matrix, variants));
     found.extend(capacity::beyond_twice(matrix));
-    found.extend(capacity::by_capacity(matrix));
+    found.extend(capacity::by_capacity(matrix, variants));
     found.extend(capacity::relays_are_better(matrix));
-    found.extend(capacity::anomaly(matrix));
+    found.extend(capacity::anomaly(matrix, variants));
     found.extend(second_relay(matrix, 10));
     found.extend(second_relay(matrix, 1_000));
     found.extend(ceiling(matrix));

@@ -283,3 +283,32 @@ fn what_equations_allow_is_a_cause_only_where_it_is_less_than_stated() {
     assert!(two.verdict == Verdict::Differs && two.cause.is_none(), "{two:?}");
     assert!(two.reason.contains("four connections have"), "{two:?}");
 }
+
+#[test]
+fn queues_of_50_packets_are_a_cause_only_where_they_have_what_is_stated() {
+    let cause = |what: &str, law: &dyn Fn(PathPoint) -> f64, of: &dyn Fn(&str) -> Option<f64>| {
+        let found = judged(law, of);
+        let own = named(&found, what);
+        assert_eq!(own.verdict, Verdict::Differs);
+        own.cause.clone().unwrap_or_default()
+    };
+    let level = |cell: PathPoint| mathis(cell).min(0.94 * cell.kbit as f64 * 1e3);
+    let anomaly = |two: f64| move |name: &str| (name == variants::ANOMALY_DUMMYNET[1]).then_some(two);
+    let what = "throughput with two relays, of that with one";
+    assert!(cause(what, &mathis, &anomaly(0.9e6)).starts_with("the queue"));
+    assert_eq!(cause(what, &mathis, &anomaly(1.0e6)), "");
+
+    let falls = |share: f64| {
+        move |name: &str| {
+            let step = variants::CAPACITIES_DUMMYNET.iter().position(|(_, own)| *own == name)?;
+            Some(1e6 * share.powf(step as f64))
+        }
+    };
+    let what = "§V-A 1";
+    assert!(cause(what, &level, &falls(0.97)).starts_with("the queue"));
+    // The rate is the same, and its share of the link half: that is what the paper's reason is of.
+    assert!(cause(what, &level, &falls(1.0)).starts_with("what is meant"));
+    assert_eq!(cause(what, &level, &falls(1.2)), "", "with short queues it depends on the capacity");
+    let rising = |cell: PathPoint| 1.2 * (cell.kbit as f64).powf(0.5) * 1e3;
+    assert_eq!(cause(what, &rising, &falls(1.0)), "", "a rate that rises is not the one of equation 4");
+}
