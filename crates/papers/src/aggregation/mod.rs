@@ -47,12 +47,13 @@ pub struct Aggregation {
 }
 
 /// Every scenario over GPRS, by name.
-const SCENARIOS: [(&str, &str); 25] = [
+const SCENARIOS: [(&str, &str); 26] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
     ("fig1-directions", include_str!("../../../../papers/aggregation/fig1-directions.toml")),
     ("fig1-rates", include_str!("../../../../papers/aggregation/fig1-rates.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
     ("fig2-bunching", include_str!("../../../../papers/aggregation/fig2-bunching.toml")),
+    ("fig2-quick", include_str!("../../../../papers/aggregation/fig2-quick.toml")),
     ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
     ("fig3-drain", include_str!("../../../../papers/aggregation/fig3-drain.toml")),
     ("fig3-sack", include_str!("../../../../papers/aggregation/fig3-sack.toml")),

@@ -1,4 +1,5 @@
 //! What the paper states, beside ours: the problem (Figures 1 to 4), the proxy (Figures 9 and 11), stalls (Figure 12), and how flows share (Figures 5 and 10).
+mod auto;
 mod problem;
 pub(super) mod proxy;
 mod sharing;
@@ -27,7 +28,7 @@ pub(super) fn all(runs: &Runs) -> Vec<Group> {
     let beside = |name: &str| runs.get(name).map_or(&[][..], Vec::as_slice);
     of("fig1-rates", &problem::rates);
     of("fig1-directions", &problem::directions);
-    of("fig2", &|records| problem::beginning(records, beside("fig2-bunching")));
+    of("fig2", &|records| problem::beginning(records, beside("fig2-bunching"), beside("fig2-quick")));
     of("fig2-bunching", &problem::bunches);
     of("fig3", &problem::stall_without_proxy);
     of("fig3", &|records| problem::drain(records, beside("fig3-drain")));

@@ -1,7 +1,8 @@
 //! The link, and what TCP makes of it: Figures 1 to 4.
 use super::super::measures::*;
 use super::{
-    DOWNLINK, FOUR, Link, NEAR, WAITS, acks_at_a_time, having, is_four, links, of_link, percent, seconds,
+    DOWN, DOWNLINK, FOUR, Link, NEAR, UP, WAITS, acks_at_a_time, having, is_four, links, of_link, percent,
+    seconds,
 };
 use shorthaul_observe::{Finding, Outcome, RunRecord, Summary, jain_index};
 use shorthaul_report::Unit;
@@ -117,6 +118,10 @@ const PRODUCT: f64 = 10e3;
 /// How long slow start takes in the paper, in seconds, from the SYN on.
 const RAMP: f64 = 6.0;
 
+/// How the phones of `fig2-quick` acknowledge, as it is written there.
+const AT_ONCE: &str = "immediate";
+const DELAYED: &str = "delayed 200 ms";
+
 /// When a direct download has the effective product in flight, in seconds from its SYN on, and how much it has sent by then.
 pub(super) fn ramp(outcome: &Outcome, subject: &str) -> Option<[f64; 2]> {
     let in_flight = points(outcome, Series::InFlight, subject)?;
@@ -129,18 +134,38 @@ pub(super) fn ramp(outcome: &Outcome, subject: &str) -> Option<[f64; 2]> {
 
 /// "It takes about 6 s from the initial connection request (TCP SYN) to ramp the congestion window up to the effective link BDP", of 10 kB.
 /// "Hence, for transfers shorter than about 18 kB, TCP fails to even exploit the meagre bandwidth" (§III, Figure 2). The flow's SYN leaves at zero.
-pub(super) fn beginning(records: &[RunRecord], bunching: &[RunRecord]) -> Option<Vec<Finding>> {
+pub(super) fn beginning(
+    records: &[RunRecord],
+    bunching: &[RunRecord],
+    quick: &[RunRecord],
+) -> Option<Vec<Finding>> {
     let (record, outcome) = outcomes(records, "").next()?;
     let [full, sent] = ramp(outcome, &wireless(record, outcome, "file")?)?;
+    let begins = |own: &[RunRecord]| {
+        let ramps: Vec<f64> =
+            outcomes(own, "").filter_map(|(_, outcome)| Some(ramp(outcome, "file")?[0])).collect();
+        Some((mean(&ramps)?, acks_at_a_time(own)?))
+    };
     let links: Vec<(String, f64, f64)> = links(bunching)
         .into_iter()
         .filter_map(|link| {
-            let own = of_link(bunching, &link);
-            let ramps: Vec<f64> =
-                outcomes(&own, "").filter_map(|(_, outcome)| Some(ramp(outcome, "file")?[0])).collect();
-            Some((link.to_string(), mean(&ramps)?, acks_at_a_time(&own)?))
+            let (ramp, acks) = begins(&of_link(bunching, &link))?;
+            Some((link.to_string(), ramp, acks))
         })
         .collect();
+    // A phone that acknowledges at once, with the shortest delays.
+    let at_once = |ack: &str, down: &str, up: &str| {
+        let own = having(quick, ack);
+        let is_it = |record: &&RunRecord| {
+            [("down.delay", down), ("up.delay", up)].iter().all(|(end, value)| {
+                record.values.iter().any(|(path, own)| path.ends_with(end) && own.trim_matches('"') == *value)
+            })
+        };
+        begins(&own.iter().filter(is_it).cloned().collect::<Vec<_>>())
+    };
+    let shortest = at_once(AT_ONCE, DOWN[2], UP[2]);
+    let single = [at_once(AT_ONCE, DOWN[0], UP[0]), at_once(DELAYED, DOWN[2], UP[2])];
+    let [phone, delays] = single.map(|own| own.map_or("not measured".to_owned(), |(ramp, _)| seconds(ramp)));
     let fours = links.iter().filter(|(_, _, acks)| is_four(*acks));
     let quickest = fours.min_by(|one, other| one.1.total_cmp(&other.1));
     let without = links.iter().min_by(|one, other| one.1.total_cmp(&other.1));
@@ -160,7 +185,17 @@ pub(super) fn beginning(records: &[RunRecord], bunching: &[RunRecord]) -> Option
             Unit::Seconds,
         )
         .within(0.2, RAMP)
-        .because(tried),
+        .because(tried)
+        .explained(
+            format!(
+                "the round trip and the phone's delayed acknowledgments: with {} down and {} up, with which Figure 11's 10 kB fill the link, and acknowledgments at once it is {}, {:.1} of them at a time; at once alone it is {phone}, with these delays alone {delays} (sweep `fig2-quick`)",
+                DOWN[2],
+                UP[2],
+                seconds(shortest.map_or(f64::NAN, |(ramp, _)| ramp)),
+                shortest.map_or(f64::NAN, |(_, acks)| acks)
+            ),
+            shortest.is_some_and(|(ramp, acks)| (ramp / RAMP - 1.0).abs() <= 0.2 && is_four(acks)),
+        ),
         Finding::number(
             "§III: what a direct download has sent when it first fills the link",
             "about 18 kB",
@@ -413,11 +448,31 @@ mod tests {
                 "file",
                 &curve,
             );
-            found(|records| beginning(records, &[]), &[record])
+            found(|records| beginning(records, &[], &[]), &[record])
         };
         assert!(holds(&grows(3.0, 3_400.0), "Fig. 2"));
         assert!(!holds(&grows(3.0, 1_600.0), "Fig. 2"), "10 s with the handshake");
         assert!(!holds(&grows(0.0, 9e3), "Fig. 2"), "too quick");
+        // Ten kilobytes are in flight when they are, and acknowledgments come so many at a time.
+        let cause = |ack: &str, at: f64, acks: f64| {
+            let curve = |at: f64| [(0.0, 0.0), (at, 12e3), (at + 1.0, 12e3)];
+            let sums: Vec<(f64, f64)> =
+                (0..20).map(|place| (f64::from(place), SEGMENT * acks * f64::from(place))).collect();
+            let ack = format!("\"{ack}\"");
+            let values =
+                [("scheme.ack", ack.as_str()), ("down.delay", "\"100 ms\""), ("up.delay", "\"100 ms\"")];
+            let of = |values: &[(&str, &str)], at: f64| {
+                let record = run(None, values).series(Series::InFlight, "file", &curve(at));
+                record.series(Series::Acknowledged, "file", &sums)
+            };
+            let quick = [of(&values, at)];
+            let found = found(|records| beginning(records, &[], &quick), &[of(&[], 9.4)]);
+            found[0].cause.clone()
+        };
+        assert!(cause("immediate", 6.5, 4.0).is_some_and(|cause| cause.contains("6.50 s, 4.0 of them")));
+        assert_eq!(cause("immediate", 8.0, 4.0), None, "it is no quicker");
+        assert_eq!(cause("immediate", 6.5, 1.4), None, "not four at a time");
+        assert_eq!(cause("delayed 200 ms", 6.5, 4.0), None, "the delays alone");
         assert!(holds(&grows(3.0, 3_400.0), "§III"), "20.4 kB: {:#?}", grows(3.0, 3_400.0));
         assert!(!holds(&grows(3.0, 100e3), "§III"));
         let trips = |rtt| {

@@ -1,5 +1,6 @@
 //! What the proxy does for short downloads and windows: Figures 9 and 11.
 use super::super::measures::*;
+use super::auto::{auto_on, kept_back, within_its_interval};
 use super::problem::range;
 use super::{
     DOWN, DOWNLINK, Link, NEAR, UP, WAITS, acks_at_a_time, is_four, links, of_link, percent, seconds,
@@ -185,7 +186,7 @@ pub(super) fn persistent_connections(records: &[RunRecord], each: &[RunRecord]) 
 }
 
 /// The windows of `fig11-delays`, smallest first.
-const WINDOWS: [&str; 5] = ["7kB", "10kB", "12kB", "14kB", "32kB"];
+pub(super) const WINDOWS: [&str; 5] = ["7kB", "10kB", "12kB", "14kB", "32kB"];
 
 /// The smallest window with which 600 kB take the paper's time.
 fn knee(records: &[RunRecord]) -> Option<&'static str> {
@@ -255,67 +256,53 @@ pub(super) fn knee_by_delays(
     };
     let worst = all.iter().filter_map(|(link, ..)| Some((throughput(link)?, link)));
     if let Some((share, link)) = worst.min_by(|one, other| one.0.total_cmp(&other.0)) {
-        found.push(
-            Finding::number(
-                "auto, the worst of the links of that sweep: throughput of the best fixed window",
-                "≥ 0.97 is asked",
-                share,
-                Unit::None,
-            )
-            .at_least(0.97)
-            .because(format!("{link}, of {} links", all.len())),
+        let own = Finding::number(
+            "auto, the worst of the links of that sweep: throughput of the best fixed window",
+            "≥ 0.97 is asked",
+            share,
+            Unit::None,
         );
+        let own = own.at_least(0.97).because(format!("{link}, of {} links", all.len()));
+        found.push(within_its_interval(own, &of_link(records, link), share));
     }
     if let Some(alone) = rtt(&of_link(records, &Link::PRESET), "one-segment") {
-        let shortest = links(records)
+        let products: Vec<(f64, Link)> = links(records)
             .into_iter()
             .filter_map(|link| Some((rtt(&of_link(records, &link), "one-segment")? * DOWNLINK, link)))
-            .min_by(|one, other| one.0.total_cmp(&other.0));
+            .collect();
+        let at_a_time = |link: &Link| acks_at_a_time(&of_link(bunching, link)).unwrap_or(f64::NAN);
+        let shortest = products.iter().copied().min_by(|one, other| one.0.total_cmp(&other.0));
+        let of_fours = products.iter().filter(|(_, link)| is_four(at_a_time(link)));
+        let of_fours = of_fours.map(|(product, _)| *product).fold(f64::INFINITY, f64::min);
         found.push(
             Finding::number("§III: the product of rate and round trip without a queue", "around 5 kB", alone * DOWNLINK, Unit::Bytes)
-                .within(0.2, 5e3)
+                .within(AROUND, PRODUCT_ALONE)
                 .because(shortest.map_or(String::new(), |(product, link)| {
                     format!(
                         "round trips of one segment, {}, with the 200 ms that a phone delays acknowledgments; tried: {} at least, {link}",
                         seconds(alone),
                         Unit::Bytes.format(product)
                     )
-                })),
+                }))
+                .explained(
+                    shortest.map_or(String::new(), |(product, link)| {
+                        format!(
+                            "the round trip, above all what the uplink waits for packets to send together: it is {}, {link} (sweep `fig11-delays`), where acknowledgments come {:.1} at a time and not four as in Figure 2(b); where they do it is {} at least",
+                            Unit::Bytes.format(product),
+                            at_a_time(&link),
+                            Unit::Bytes.format(of_fours)
+                        )
+                    }),
+                    shortest.is_some_and(|(product, _)| (product / PRODUCT_ALONE - 1.0).abs() <= AROUND),
+                ),
         );
     }
     Some(found)
 }
 
-/// What `auto` does on a link: its throughput beside the best fixed window's, and its round trips.
-fn auto_on(records: &[RunRecord], name: &str) -> Option<Vec<Finding>> {
-    let time = |case: &str| mean(&transfers(records, case, None));
-    let best = WINDOWS.into_iter().filter_map(time).reduce(f64::min)?;
-    let mut found = vec![
-        Finding::number(
-            format!("{name}: throughput of the best fixed window"),
-            "≥ 0.97 is asked",
-            best / time("auto")?,
-            Unit::None,
-        )
-        .at_least(0.97)
-        .because(format!("{}, {} with the best", seconds(time("auto")?), seconds(best))),
-    ];
-    for (case, of) in [("one-segment", "one segment at a time"), ("10kB", "10 kB")] {
-        if let (Some(unloaded), Some(auto)) = (rtt(records, case), rtt(records, "auto")) {
-            found.push(
-                Finding::number(
-                    format!("{name}: round trip of that of {of}"),
-                    "≤ 1.5 is asked",
-                    auto / unloaded,
-                    Unit::None,
-                )
-                .at_most(1.5)
-                .because(format!("{} and {}", seconds(auto), seconds(unloaded))),
-            );
-        }
-    }
-    Some(found)
-}
+/// "The actual value of BDP … may be somewhat less, around 5 kB" (§III), in bytes, and what that may be off by.
+const PRODUCT_ALONE: f64 = 5e3;
+const AROUND: f64 = 0.2;
 
 /// How long the paper's 600 kB take with a window that fills the link.
 pub(in crate::aggregation) const FULL: f64 = 155.0;
@@ -425,7 +412,6 @@ pub(super) fn windows(
     };
     // Where the uplink waits for fewer packets.
     let less = of_link(delays, &Link { wait: WAITS[0], ..Link::PRESET });
-    let there = rtt(&less, "auto").zip(rtt(&less, "one-segment")).map(|(auto, alone)| auto / alone);
     for (window, name, remark) in [
         ("one-segment", "one segment at a time", remark),
         (
@@ -436,20 +422,8 @@ pub(super) fn windows(
     ] {
         if let (Some(unloaded), Some(auto)) = (rtt(records, window), rtt(records, "auto")) {
             let what = format!("auto: round trip of that of {name}");
-            found.push(
-                Finding::number(what, "≤ 1.5 is asked", auto / unloaded, Unit::None)
-                    .at_most(1.5)
-                    .because(remark)
-                    .explained(
-                        format!(
-                            "acknowledgments that the uplink keeps back for up to {}, which a single segment does not meet: where it keeps them back for {} the ratio is {:.2} (sweep `fig11-delays`)",
-                            Link::PRESET.wait,
-                            WAITS[0],
-                            there.unwrap_or(f64::NAN)
-                        ),
-                        there.is_some_and(|ratio| ratio <= 1.5),
-                    ),
-            );
+            let own = Finding::number(what, "≤ 1.5 is asked", auto / unloaded, Unit::None);
+            found.push(kept_back(own.at_most(1.5).because(remark), &less));
         }
     }
     Some(found)
@@ -598,6 +572,40 @@ mod tests {
         assert!(!holds(&none, "Fig. 11 and 2b"), "the knee without the bunching");
         assert!(none[0].reason.contains("1.4 at a time at most"), "{:?}", none[0]);
         assert!(!holds(&at(&|_| 14.0, &four, 14.0), "Fig. 11 and 2b"));
+    }
+
+    #[test]
+    fn why_a_product_or_autos_round_trips_are_longer_has_to_be_shown() {
+        let four = |link: &Link| if link.wait == "1200 ms" { 4.0 } else { 1.4 };
+        // Every window has its round trips, of which a single segment's are 2 s, and fills the link from 10 kB on.
+        let causes = |trip: f64| {
+            let (mut windows, bunches) = sweeps(&|_| 10.0, &four, 16.0);
+            for own in
+                windows.iter_mut().filter(|own| own.case.as_deref().is_some_and(|case| case.ends_with("kB")))
+            {
+                if let Some(outcome) = &mut own.outcome {
+                    outcome.series[0].points = vec![(30.0, trip)];
+                }
+            }
+            let found = found(|records| knee_by_delays(records, &bunches, &[]), &windows);
+            let own = found.into_iter().filter(|own| own.what.contains("round trip of that of one segment"));
+            own.map(|own| own.cause.is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!((causes(3.1), causes(2.9)), (vec![true; 2], vec![false; 2]));
+        let of_product = |trip: f64| {
+            let (mut windows, bunches) = sweeps(&|_| 14.0, &four, 14.0);
+            for own in &mut windows {
+                let is_short =
+                    own.values.iter().any(|(path, value)| path.ends_with("wait") && value.contains("300"));
+                if is_short && let Some(outcome) = &mut own.outcome {
+                    outcome.series[0].points = vec![(30.0, trip)];
+                }
+            }
+            let found = found(|records| knee_by_delays(records, &bunches, &[]), &windows);
+            found.into_iter().find(|own| own.what.starts_with("§III: the product")).unwrap().cause
+        };
+        assert!(of_product(1.3).is_some_and(|cause| cause.contains("8.30 kB at least")));
+        assert_eq!(of_product(1.6), None);
     }
 
     #[test]
