@@ -144,27 +144,27 @@ impl Measured {
     }
 }
 
-/// A thousand means of ten runs that are drawn of these: a bootstrap. That is how far a run's luck goes where the mean of ten runs is stated.
-fn draws_of_ten(runs: &[f64]) -> Vec<f64> {
+/// A thousand means of so many runs that are drawn of these: a bootstrap. That is how far a run's luck goes where the mean of as many is stated.
+fn draws(runs: &[f64], count: u64) -> Vec<f64> {
     let seed = Seed(1).derive("bootstrap");
     let drawn = |number: u64| runs[(seed.nth(number).0 % runs.len() as u64) as usize];
-    let mean_of_ten = |place: u64| (0..10).map(|run| drawn(10 * place + run)).sum::<f64>() / 10.0;
+    let mean = |place: u64| (0..count).map(|run| drawn(count * place + run)).sum::<f64>() / count as f64;
     match runs.is_empty() {
         true => Vec::new(),
-        false => (0..1000).map(mean_of_ten).collect(),
+        false => (0..1000).map(mean).collect(),
     }
 }
 
-/// Between which values 95 % of the means of ten runs lie.
-pub fn means_of_ten(runs: &[f64]) -> Option<[f64; 2]> {
-    let means = Summary::of(draws_of_ten(runs))?;
+/// Between which values 95 % of the means of so many runs lie.
+pub fn means_of(runs: &[f64], count: u64) -> Option<[f64; 2]> {
+    let means = Summary::of(draws(runs, count))?;
     Some([means.percentile(0.025), means.percentile(0.975)])
 }
 
 /// How far two means of ten runs of one and the same cell are apart, as the logarithm of their ratio: the mean of 500 pairs of draws. Not a
 /// number without runs.
 pub fn apart_by_luck(runs: &[f64]) -> f64 {
-    let draws = draws_of_ten(runs);
+    let draws = draws(runs, 10);
     let (one, other) = draws.split_at(draws.len() / 2);
     let pairs = one.iter().zip(other).map(|(one, other)| (one / other).ln().abs());
     Summary::of(pairs).map_or(f64::NAN, |all| all.mean)
@@ -219,13 +219,15 @@ mod tests {
 
     #[test]
     fn the_luck_of_ten_runs_is_as_wide_as_their_spread() {
-        assert_eq!(means_of_ten(&[20.0; 12]), Some([20.0, 20.0]));
-        assert_eq!((means_of_ten(&[]), apart_by_luck(&[20.0; 12])), (None, 0.0));
+        assert_eq!(means_of(&[20.0; 12], 10), Some([20.0, 20.0]));
+        assert_eq!((means_of(&[], 10), apart_by_luck(&[20.0; 12])), (None, 0.0));
         // One run of ten takes a hundred seconds longer: ten runs meet none to three or four such.
         let mut times = [20.0; 10];
         times[3] = 120.0;
-        let [low, high] = means_of_ten(&times).unwrap();
+        let [low, high] = means_of(&times, 10).unwrap();
         assert!(low == 20.0 && (45.0..=60.0).contains(&high), "{low} to {high}");
+        let [low, high] = means_of(&times, 20).unwrap();
+        assert!(low > 20.0 && (40.0..50.0).contains(&high), "{low} to {high}");
         // Of a normal variable that scatters by a tenth, means of ten scatter by 3.2 %, and two of them are 3.6 % apart on average.
         let runs: Vec<f64> = (1..1000).map(|at| 1.0 + 0.1 * f64::sin(f64::from(at)) * 2f64.sqrt()).collect();
         assert!((0.03..0.042).contains(&apart_by_luck(&runs)), "{}", apart_by_luck(&runs));

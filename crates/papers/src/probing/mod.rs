@@ -1,7 +1,8 @@
 //! Tables 1 to 4 of "probing devices" (Lahanas and Tsaoussidis), and the figures that are plots of them.
 //!
-//! Reading order: `paper` (what it says), `measured` (what the simulator says), `findings` (what must hold),
-//! `figures`, `errors` (what was assumed, otherwise), `forward` (throughput in the forward direction).
+//! Reading order: `paper` (what it says), `measured` (what the simulator says), `chance` (what luck alone has it say), `findings` (what must
+//! hold), `figures`, `errors` (what was assumed, otherwise), `forward` (throughput in the forward direction).
+mod chance;
 mod errors;
 mod figures;
 mod findings;
@@ -67,6 +68,7 @@ impl Paper for Probing {
         let mut findings = findings::all(&tables, &tried);
         if !self.score {
             findings.extend(findings::larger_windows(&errors::larger_windows(&tables, &store, console)?));
+            findings.extend(findings::sending_window(&errors::sending_windows(&store, console)?));
             findings.extend(forward::run(self.repeats, &store, console)?);
         }
         console.table(&Finding::table(&findings));

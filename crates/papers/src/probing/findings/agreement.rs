@@ -3,22 +3,21 @@
 //! The paper's times are spread so little that 18 s in every cell are off by less than a quarter in the median, and its overheads less still.
 //! What a constant has, too, is no reproduction; so each level has to be nearer than the best constant. What a figure is there to show
 //! is how protocols compare, so a figure is judged by ratios, beside one ratio for all of its cells.
+use super::super::chance::Chance;
 use super::super::figures::{FIGURES, Shows};
 use super::super::measured::{Tables, apart_by_luck};
 use super::super::paper::{PROTOCOLS, PaperCell, RATES};
-use super::{median, percent};
+use super::{by_luck, median, percent};
 use shorthaul_observe::{Finding, Summary};
 use shorthaul_report::Unit;
 
-pub(super) fn all(tables: &Tables) -> Vec<Finding> {
-    let mut found =
-        vec![level(tables, None, Shows::Time), ranks(tables), level(tables, None, Shows::Overhead)];
+pub(super) fn all(tables: &Tables, chance: &Chance) -> Vec<Finding> {
+    let level = |on, shows| level(tables, chance, on, shows);
+    let mut found = vec![level(None, Shows::Time), ranks(tables), level(None, Shows::Overhead)];
     for on in 1..=4 {
-        found.extend([Shows::Time, Shows::Overhead].map(|shows| level(tables, Some(on), shows)));
+        found.extend([Shows::Time, Shows::Overhead].map(|shows| level(Some(on), shows)));
     }
-    found.extend(
-        FIGURES.iter().map(|(number, on, protocols, shows)| ratios(tables, *number, *on, protocols, *shows)),
-    );
+    found.extend(FIGURES.iter().map(|figure| ratios(tables, chance, figure)));
     found
 }
 
@@ -52,10 +51,11 @@ fn best_constant(papers: &[f64]) -> (f64, f64) {
 }
 
 /// The cells of a table, or of all.
-fn level(tables: &Tables, on: Option<u32>, shows: Shows) -> Finding {
+fn level(tables: &Tables, chance: &Chance, on: Option<u32>, shows: Shows) -> Finding {
     let cells = tables.iter().map(|(cell, ..)| cell).filter(|cell| on.is_none_or(|on| cell.on == on));
+    let cells: Vec<PaperCell> = cells.collect();
     let (ours, papers): (Vec<f64>, Vec<f64>) =
-        cells.map(|cell| (tables.ours(cell, shows), tables.paper(cell, shows))).unzip();
+        cells.iter().map(|cell| (tables.ours(*cell, shows), tables.paper(*cell, shows))).unzip();
     let (constant, of_constant) = best_constant(&papers);
     let which = match on {
         Some(on) => format!("Table {on}, {} {} with phases of {on}/5 s", papers.len(), words(shows)),
@@ -66,7 +66,8 @@ fn level(tables: &Tables, on: Option<u32>, shows: Shows) -> Finding {
         Shows::Overhead => format!("{constant:.2} %"),
     };
     let own = off(&ours, &papers);
-    Finding::number(
+    let luck = chance.most(&|of| off(&ours, &cells.iter().map(|cell| of(*cell, shows)).collect::<Vec<_>>()));
+    let found = Finding::number(
         format!("{which}: the median is off by"),
         format!(
             "0 % (a tenth less than {}, which {constant} in every cell is, is asked)",
@@ -79,11 +80,44 @@ fn level(tables: &Tables, on: Option<u32>, shows: Shows) -> Finding {
     .because(match shows {
         Shows::Time => String::new(),
         Shows::Overhead => format!(
-            "in the median ours is {:.2} of the paper's",
+            "in the median ours is {:.2} of the paper's; luck alone has it off by up to {}",
             Summary::of(ours.iter().zip(&papers).map(|(ours, paper)| ours / paper))
-                .map_or(f64::NAN, |all| all.percentile(0.5))
+                .map_or(f64::NAN, |all| all.percentile(0.5)),
+            percent(luck)
         ),
-    })
+    });
+    let found = by_luck(found, own, luck, percent);
+    match shows {
+        Shows::Time => found,
+        Shows::Overhead => by_rate(found, tables, &cells, of_constant),
+    }
+}
+
+/// How many losses an error rate comes to as a cause: with one factor for each rate, the same for all phases and protocols, cells are nearer. The
+/// factors are fitted, and no result: they say in what the error models differ.
+fn by_rate(finding: Finding, tables: &Tables, cells: &[PaperCell], of_constant: f64) -> Finding {
+    let share = |cell: &PaperCell| tables.paper(*cell, Shows::Overhead) / tables.ours(*cell, Shows::Overhead);
+    let factor = |rate: u32| {
+        let all = tables.iter().map(|(cell, ..)| cell).filter(|cell| cell.rate == rate);
+        Summary::of(all.map(|cell| share(&cell))).map_or(f64::NAN, |all| all.percentile(0.5))
+    };
+    let factors = RATES.map(|rate| (rate, factor(rate)));
+    let scaled = |cell: &PaperCell| {
+        factors
+            .iter()
+            .find(|(rate, _)| *rate == cell.rate)
+            .map_or(f64::NAN, |(_, factor)| factor / share(cell))
+    };
+    let left = median(cells.iter().map(|cell| scaled(cell) - 1.0));
+    let said: Vec<String> = factors.iter().map(|(rate, factor)| format!("{factor:.2} at {rate} %")).collect();
+    finding.explained(
+        format!(
+            "how many losses an error rate comes to, in slots and in the paper's model: with a factor for each rate, the same in all phases and protocols ({}; fitted), it is off by {}",
+            said.join(", "),
+            percent(left)
+        ),
+        is_nearer(left, of_constant),
+    )
 }
 
 fn ranks(tables: &Tables) -> Finding {
@@ -106,7 +140,11 @@ fn pairs(protocols: &[usize]) -> &'static [(usize, usize)] {
 }
 
 /// Ratios between a figure's protocols, by their logarithms: twice and half are equally far from one. The best constant is their median.
-fn ratios(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Shows) -> Finding {
+fn ratios(
+    tables: &Tables,
+    chance: &Chance,
+    &(number, on, protocols, shows): &(u32, u32, &[usize], Shows),
+) -> Finding {
     let pairs = pairs(protocols);
     let cells = || pairs.iter().flat_map(|pair| RATES.map(|rate| (*pair, rate)));
     let log = |of: &dyn Fn(PaperCell) -> f64, ((one, other), rate): ((usize, usize), u32)| {
@@ -119,8 +157,12 @@ fn ratios(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Sho
     let papers: Vec<f64> = cells().map(|at| log(&|cell| tables.paper(cell, shows), at)).collect();
     let constant = Summary::of(papers.iter().copied()).map_or(f64::NAN, |all| all.percentile(0.5));
     let of_constant = mean(&mut papers.iter().map(|paper| paper - constant));
-    let ours = cells().map(|at| log(&|cell| tables.ours(cell, shows), at));
-    let own = mean(&mut ours.zip(&papers).map(|(ours, paper)| ours - paper));
+    let ours: Vec<f64> = cells().map(|at| log(&|cell| tables.ours(cell, shows), at)).collect();
+    let apart = |stated: &dyn Fn(PaperCell) -> f64| {
+        mean(&mut cells().zip(&ours).map(|(at, ours)| ours - log(stated, at)))
+    };
+    let own = apart(&|cell| tables.paper(cell, shows));
+    let most = chance.most(&|of| apart(&|cell| of(cell, shows)));
     let luck = mean(&mut cells().map(|((protocol, _), rate)| {
         let measured = tables.get(PaperCell { on, protocol, rate });
         measured.map_or(f64::NAN, |(measured, _)| apart_by_luck(measured.runs(shows)))
@@ -131,7 +173,7 @@ fn ratios(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Sho
         .map(|(one, other)| format!("{} / {}", PROTOCOLS[*one], PROTOCOLS[*other]))
         .collect::<Vec<_>>()
         .join(" and ");
-    Finding::number(
+    let found = Finding::number(
         format!("Fig. {number}, {} with phases of {on}/5 s: {compared} is off on average by", words(shows)),
         format!(
             "0 % (a tenth less than {}, which a ratio of {:.2} in every cell is, is asked)",
@@ -149,7 +191,8 @@ fn ratios(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Sho
             as_share(luck)
         ),
         luck >= of_constant,
-    )
+    );
+    by_luck(found, own, most, as_share)
 }
 
 #[cfg(test)]
@@ -158,6 +201,10 @@ mod tests {
     use super::*;
     use crate::testing::holds;
     use shorthaul_observe::Verdict;
+
+    fn all(tables: &Tables) -> Vec<Finding> {
+        super::all(tables, &Chance::of(tables))
+    }
 
     /// What of these names holds.
     fn held(found: &[Finding], what: &str) -> usize {
@@ -236,5 +283,38 @@ mod tests {
         assert_eq!(cause(all(&tables(alike))), None, "runs that are all the same have no luck");
         let scattered = tables_of(|_, _, seed| [18.0 * if seed % 2 == 0 { 0.7 } else { 1.3 }, 1.8]);
         assert!(cause(all(&scattered)).is_some_and(|cause| cause.starts_with("a run's luck")));
+    }
+
+    #[test]
+    fn a_factor_for_each_rate_explains_what_goes_by_the_rate_alone() {
+        let cause = |more: fn(PaperCell) -> f64| {
+            let found = all(&tables(|cell, [time, overhead]| [time, overhead * more(cell)]));
+            let own =
+                found.into_iter().find(|own| own.what.starts_with("Tables 1 to 4, 168 overheads")).unwrap();
+            assert_eq!(own.verdict, Verdict::Differs);
+            own.cause.unwrap_or_default()
+        };
+        let by_rate = cause(|cell| if cell.rate > 20 { 1.2 } else { 0.8 });
+        assert!(by_rate.starts_with("how many losses") && by_rate.contains("0.83 at 99 %"), "{by_rate}");
+        assert_eq!(cause(|cell| if cell.on > 2 { 1.2 } else { 0.8 }), "", "by the phases");
+        assert_eq!(cause(|cell| if cell.protocol % 2 == 0 { 1.2 } else { 0.8 }), "", "by the protocols");
+    }
+
+    #[test]
+    fn drawn_tables_explain_what_they_are_off_by_and_no_more() {
+        // Half of the runs have 40 % more, and half as much less: overheads of ten runs are off by a tenth.
+        let scattered = |cell: PaperCell, more: f64| {
+            let wide = move |_: PaperCell, [time, overhead]: [f64; 2], seed: u64| {
+                let scale = if seed % 2 == 0 { 0.6 } else { 1.4 };
+                [time, overhead * scale * if cell.on == 3 { more } else { 1.0 }]
+            };
+            let found = all(&tables_of(wide));
+            found.into_iter().find(|own| own.what.starts_with("Table 3, 42 overheads")).unwrap()
+        };
+        let third = PaperCell { on: 3, protocol: 0, rate: 0 };
+        let near = scattered(third, 1.08);
+        assert!(near.cause.is_some_and(|cause| cause.starts_with("a run's luck")), "{}", near.reason);
+        let far = scattered(third, 1.5);
+        assert!(far.verdict == Verdict::Differs && far.cause.is_none(), "{far:?}");
     }
 }

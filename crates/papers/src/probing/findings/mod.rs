@@ -7,8 +7,9 @@ mod text;
 mod windows;
 
 pub use assumed::far_cells;
-pub use windows::larger_windows;
+pub use windows::{larger_windows, sending_window};
 
+use super::chance::{Chance, DRAWS};
 use super::errors::Tried;
 use super::measured::Tables;
 use shorthaul_observe::{Finding, Summary};
@@ -19,11 +20,23 @@ const BASES: [(usize, usize); 4] = [(1, 0), (3, 2), (4, 2), (5, 2)];
 
 /// All of them.
 pub fn all(tables: &Tables, tried: &Tried) -> Vec<Finding> {
-    let mut found = agreement::all(tables);
+    let chance = Chance::of(tables);
+    let mut found = agreement::all(tables, &chance);
     found.extend(assumed::all(tables, tried));
-    found.extend(text::all(tables, tried));
-    found.extend(alike::all(tables, tried));
+    found.extend(text::all(tables, tried, &chance));
+    found.extend(alike::all(tables, tried, &chance));
     found
+}
+
+/// A run's luck as a cause: what is off the paper's tables by `own` is off tables that are drawn of our own runs by as much.
+fn by_luck(finding: Finding, own: f64, most: f64, words: impl Fn(f64) -> String) -> Finding {
+    finding.explained(
+        format!(
+            "a run's luck: were the paper's runs ours, ten in each cell and each protocol with errors of its own, it would be off by up to {} ({DRAWS} drawn tables, 95 %)",
+            words(most)
+        ),
+        own <= most,
+    )
 }
 
 /// The median of the absolute differences, as a share; not a number where there is nothing to compare.
@@ -88,6 +101,10 @@ mod tests {
             how: "errors for each packet",
             times: of(0),
             overheads: of(1),
+            runs: stated
+                .iter()
+                .map(|(cell, own)| (*cell, vec![change(*cell, [own.time, own.overhead])]))
+                .collect(),
             failed: 0,
         }
     }

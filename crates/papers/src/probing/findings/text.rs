@@ -1,17 +1,18 @@
 //! What the text of §4 says in numbers: what probing saves of time and overhead, at high error rates and at small ones.
-use super::super::errors::Tried;
+use super::super::chance::{Chance, DRAWS, Of, within};
+use super::super::errors::{Otherwise, Tried};
 use super::super::figures::Shows;
 use super::super::measured::Tables;
 use super::super::paper::{PROTOCOLS, PaperCell, RATES};
 use super::agreement::is_nearer;
-use super::{BASES, list, percent};
+use super::{BASES, by_luck, list, percent};
 use shorthaul_observe::{Finding, Summary};
 use shorthaul_report::Unit;
 
-pub(super) fn all(tables: &Tables, tried: &Tried) -> Vec<Finding> {
-    let mut found: Vec<Finding> = SAVED.iter().map(|claim| saves(tables, claim)).collect();
+pub(super) fn all(tables: &Tables, tried: &Tried, chance: &Chance) -> Vec<Finding> {
+    let mut found: Vec<Finding> = SAVED.iter().map(|claim| saves(tables, chance, claim)).collect();
     found.push(beats_its_base(tables));
-    found.extend(at_the_worst(tables));
+    found.extend(at_the_worst(tables, chance));
     found.extend(costs_little(tables, tried));
     found.push(saved_bytes(tables));
     found
@@ -61,7 +62,7 @@ fn saved(of: &dyn Fn(PaperCell) -> f64, on: u32, (probing, base): (usize, usize)
 }
 
 /// A list agrees if it is nearer than the best single number for all of its rates.
-fn saves(tables: &Tables, claim: &Saved) -> Finding {
+fn saves(tables: &Tables, chance: &Chance, claim: &Saved) -> Finding {
     let Saved { figure, on, shows, protocols, at, says } = *claim;
     let of_tables = |rate| (rate, saved(&|cell| tables.paper(cell, shows), on, protocols, rate));
     let at: Vec<(u32, f64)> = match at {
@@ -71,19 +72,23 @@ fn saves(tables: &Tables, claim: &Saved) -> Finding {
     let ours: Vec<f64> =
         at.iter().map(|(rate, _)| saved(&|cell| tables.ours(cell, shows), on, protocols, *rate)).collect();
     let stated: Vec<f64> = at.iter().map(|(_, stated)| *stated).collect();
-    let apart = |of: &dyn Fn(usize) -> f64| {
+    let apart = |of: &dyn Fn(usize) -> f64, stated: &[f64]| {
         let points = stated.iter().enumerate().map(|(place, stated)| (of(place) - stated).abs());
         Summary::of(points).map_or(f64::NAN, |all| all.mean)
     };
     let constant = Summary::of(stated.iter().copied()).map_or(f64::NAN, |all| all.percentile(0.5));
-    let [own, of_constant] = [apart(&|place| ours[place]), apart(&|_| constant)];
+    let [own, of_constant] = [apart(&|place| ours[place], &stated), apart(&|_| constant, &stated)];
+    let most = chance.most(&|of: Of<'_>| {
+        let drawn = at.iter().map(|(rate, _)| saved(&|cell| of(cell, shows), on, protocols, *rate));
+        apart(&|place| ours[place], &drawn.collect::<Vec<_>>())
+    });
     let what = match shows {
         Shows::Time => "time",
         Shows::Overhead => "overhead",
     };
     let rates = at.iter().map(|(rate, _)| rate.to_string()).collect::<Vec<_>>().join(", ");
     let (probing, base) = protocols;
-    Finding::judged(
+    let found = Finding::judged(
         format!(
             "§4, text, Fig. {figure}: what {} saves of {}'s {what} at {rates} %, in percent",
             PROTOCOLS[probing], PROTOCOLS[base]
@@ -97,7 +102,8 @@ fn saves(tables: &Tables, claim: &Saved) -> Finding {
     )
     .because(format!(
         "apart by {own:.1} points on average; the best single number for all rates is by {of_constant:.1}, and a tenth less is asked"
-    ))
+    ));
+    by_luck(found, own, most, |points| format!("{points:.1} points"))
 }
 
 /// In how many pairs each probing variant is faster than its base, from 33 % errors on; of how many; and those in which it is not.
@@ -143,7 +149,7 @@ pub(super) fn worst(time: &dyn Fn(PaperCell) -> f64) -> Vec<((usize, usize), f64
 /// What the largest gains may be off by.
 const NEAR: f64 = 0.25;
 
-fn at_the_worst(tables: &Tables) -> Vec<Finding> {
+fn at_the_worst(tables: &Tables, chance: &Chance) -> Vec<Finding> {
     let papers = worst(&|cell| tables.paper(cell, Shows::Time));
     let ours = worst(&|cell| tables.ours(cell, Shows::Time));
     let seconds = |protocol| tables.ours(PaperCell { on: 4, protocol, rate: 99 }, Shows::Time);
@@ -151,6 +157,8 @@ fn at_the_worst(tables: &Tables) -> Vec<Finding> {
         .into_iter()
         .zip(ours)
         .map(|(((probing, base), stated), (_, times))| {
+            let cell = |protocol| PaperCell { on: 4, protocol, rate: 99 };
+            let luck = chance.range(&|of| of(cell(base), Shows::Time) / of(cell(probing), Shows::Time));
             Finding::number(
                 format!(
                     "how many times as fast {} is as {} at 99 %, 4/5 s",
@@ -162,6 +170,13 @@ fn at_the_worst(tables: &Tables) -> Vec<Finding> {
             )
             .within(NEAR, stated)
             .because(format!("{:.0} s and {:.1} s", seconds(base), seconds(probing)))
+            .explained(
+                format!(
+                    "a run's luck: of tables that are drawn of our runs, ten a cell, 95 % have {:.1} to {:.1} ({DRAWS} drawn tables)",
+                    luck[0], luck[1]
+                ),
+                within(stated, luck),
+            )
         })
         .collect()
 }
@@ -199,12 +214,30 @@ fn costs_little(tables: &Tables, tried: &Tried) -> Vec<Finding> {
         .because(cell)
     };
     let mut found = vec![row("", &|cell| tables.ours(cell, Shows::Time))];
-    found.extend(
-        tried
-            .each_packet()
-            .map(|other| row(&format!(", with {}", other.how), &|cell| other.of(cell, Shows::Time))),
-    );
+    found.extend(tried.each_packet().map(|other| {
+        let found = row(&format!(", with {}", other.how), &|cell| other.of(cell, Shows::Time));
+        let own = found.value.unwrap_or(f64::NAN);
+        let most = of_nothing(other).most(&|of| largest(&|cell| of(cell, Shows::Time)).0);
+        found.explained(
+            format!(
+                "a run's luck: where each protocol has the runs of the one that it is built upon, so that probing costs nothing, the largest of these is up to {} ({DRAWS} drawn tables, 95 %)",
+                percent(most)
+            ),
+            own <= most,
+        )
+    }));
     found
+}
+
+/// Tables that are drawn where probing costs nothing: each protocol has the runs of the one that it is built upon.
+fn of_nothing(other: &Otherwise) -> Chance {
+    let mut runs = other.runs.clone();
+    for (cell, own) in &mut runs {
+        let base = BASES.iter().find(|(probing, _)| *probing == cell.protocol).map(|(_, base)| *base);
+        let of_base = base.and_then(|protocol| other.runs.get(&PaperCell { protocol, ..*cell }));
+        *own = of_base.unwrap_or(own).clone();
+    }
+    Chance::of_runs(&runs)
 }
 
 /// "Tahoe-Probing has … 8% less overhead at 99% error rate (see Figure 5). In absolute terms the latter represents 8908 bytes" (§4).
@@ -225,11 +258,15 @@ fn saved_bytes(tables: &Tables) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{otherwise, tables};
+    use super::super::tests::{otherwise, tables, tables_of};
     use super::*;
     use crate::testing::holds;
 
     type Change = fn(PaperCell, [f64; 2]) -> [f64; 2];
+
+    fn all(tables: &Tables, tried: &Tried) -> Vec<Finding> {
+        super::all(tables, tried, &Chance::of(tables))
+    }
 
     fn with(change: Change) -> Vec<Finding> {
         all(&tables(change), &Tried::default())
@@ -305,5 +342,55 @@ mod tests {
             holds(std::slice::from_ref(own), "largest cost") && own.reason.starts_with("Adaptive"),
             "{own:?}"
         );
+    }
+
+    #[test]
+    fn the_largest_gain_is_luck_only_as_far_as_the_runs_scatter() {
+        // Reno takes half as long again as in the paper, and as much more or less from run to run.
+        let cause = |scatter: f64| {
+            let tables = tables_of(move |cell, [time, overhead], seed| {
+                let scale = if seed % 2 == 0 { 1.0 - scatter } else { 1.0 + scatter };
+                [if cell.protocol == 2 { 1.4 * scale * time } else { time }, overhead]
+            });
+            let found = all(&tables, &Tried::default());
+            found.into_iter().find(|own| own.what.contains("as fast Reno-Probing")).unwrap().cause
+        };
+        assert!(cause(0.7).is_some_and(|cause| cause.starts_with("a run's luck")));
+        assert_eq!(cause(0.1), None);
+    }
+
+    #[test]
+    fn a_list_is_explained_by_luck_only_as_far_as_that_goes() {
+        // What Tahoe-Probing has of overhead scatters by a tenth from run to run, and is more than the paper's by a share.
+        let with = |more: f64| {
+            let wide = move |cell: PaperCell, [time, overhead]: [f64; 2], seed: u64| {
+                let scale = if seed % 2 == 0 { 0.9 } else { 1.1 };
+                [time, if cell.protocol == 1 { overhead * scale * more } else { overhead }]
+            };
+            let tables = tables_of(wide);
+            let found = all(&tables, &Tried::default());
+            found.into_iter().find(|own| own.what.contains("Fig. 5: what Tahoe-Probing")).unwrap()
+        };
+        assert!(with(1.025).cause.is_some_and(|cause| cause.starts_with("a run's luck")));
+        assert_eq!(with(1.2).cause, None);
+    }
+
+    #[test]
+    fn what_probing_costs_is_luck_only_if_two_of_the_same_cost_as_much() {
+        let costly = |cell: PaperCell, [time, overhead]: [f64; 2]| {
+            [if cell.protocol == 4 && cell.rate == 1 { 1.2 * time } else { time }, overhead]
+        };
+        let cause = |scatter: f64| {
+            let mut other = otherwise(costly);
+            for (cell, runs) in &mut other.runs {
+                let [time, overhead] = [other.times[cell], other.overheads[cell]];
+                *runs = vec![[time * (1.0 - scatter), overhead], [time * (1.0 + scatter), overhead]];
+            }
+            let tried = Tried { otherwise: vec![other], ..Tried::default() };
+            let found = all(&tables(|_, stated| stated), &tried);
+            found.into_iter().find(|own| own.what.ends_with("errors for each packet")).unwrap().cause
+        };
+        assert_eq!((cause(0.0), cause(0.05)), (None, None));
+        assert!(cause(0.4).is_some_and(|cause| cause.starts_with("a run's luck")));
     }
 }
