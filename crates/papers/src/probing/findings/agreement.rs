@@ -305,7 +305,7 @@ mod tests {
         // Half of the runs have 40 % more, and half as much less: overheads of ten runs are off by a tenth.
         let scattered = |more: f64| {
             let wide = move |cell: PaperCell, [time, overhead]: [f64; 2], seed: u64| {
-                let scale = if seed % 2 == 0 { 0.6 } else { 1.4 };
+                let scale = if seed.is_multiple_of(2) { 0.6 } else { 1.4 };
                 [time, overhead * scale * if cell.on == 3 { more } else { 1.0 }]
             };
             let found = all(&tables_of(wide));
