@@ -273,8 +273,14 @@ fn run<M: Controlled + 'static>(
     loop {
         let whole =
             Whole { session, signals: &signals, desk: &mut desk, crew: &crew, vanished: leading.vanished() };
-        let Ended::AskedFor(stream, claims) = work(whole, &mut event_loop, read_again, &mut notify)? else {
-            break;
+        let (stream, claims) = match work(whole, &mut event_loop, read_again, &mut notify) {
+            Ok(Ended::AskedFor(stream, claims)) => (stream, claims),
+            Ok(Ended::Over) => break,
+            Err(error) => {
+                // As in a crash, what is held stays where the next one finds it: whatever is taken apart in order gives its buffers back.
+                std::mem::forget((event_loop, crew));
+                return Err(error);
+            }
         };
         let (mut lasts, others) = crew.stop()?;
         lasts.insert(0, event_loop.hand_over());
