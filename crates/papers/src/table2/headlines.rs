@@ -167,6 +167,9 @@ fn snoop(tried: &Tried) -> Option<Vec<Claim>> {
         rates.dedup();
         rates
     };
+    if rates.is_empty() {
+        return None;
+    }
     let few = rates.iter().filter(|rate| number(rate) <= 5e-7).map(|rate| gain(rate));
     let few = few.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
     let most =
