@@ -256,7 +256,7 @@ mod tests {
         let mut window = 0;
         let mut sent = 1;
         let mut step = |flow: &mut Flow, queue: u64| {
-            flow.now = flow.now + Duration::from_millis(10);
+            flow.now += Duration::from_millis(10);
             flow.data(sent);
             sent += MSS;
             flow.ack(sent - queue.min(sent - 1))
@@ -294,7 +294,7 @@ mod tests {
             let mut flow = Flow::open(buffer * MSS);
             let (mut sent, mut acked, mut told) = (1, 1, 0);
             for (ms, segments, acks) in steps {
-                flow.now = flow.now + Duration::from_millis(ms);
+                flow.now += Duration::from_millis(ms);
                 for _ in 0..segments {
                     flow.data(sent);
                     sent += MSS;
