@@ -485,7 +485,7 @@ class SweepResult:
         """Draws the means of a metric, in its unit, with their 95 % confidence intervals, over what was swept, in SI units.
 
         metric: one of the scenario's.
-        over: a swept path, "case" or "scenario"; without, the first path by alphabet, or else the cases, or else the scenarios. What else
+        over: a swept path, "case" or "scenario"; without, the first path as it was said, or else the cases, or else the scenarios. What else
             differs has a line for each combination.
         ax: where to draw; without, on axes of a new figure.
 

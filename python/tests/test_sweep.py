@@ -286,9 +286,9 @@ def test_means_are_drawn_over_what_was_swept(tmp_path):
         assert list(drawn.lines[0].get_xdata()) == [0.005, 0.05]
         assert sorted(drawn.lines[0].get_ydata()) == sorted(told)
     again = result.plot("goodput", ax=axes.figure.add_subplot())
-    assert again.figure is axes.figure and again.get_xlabel() == "flows.file.bulk (B)"
+    assert again.figure is axes.figure and again.get_xlabel() == "links.client-server.link.delay (s)"
     assert again.get_ylabel() == "goodput (bit/s)"
-    with pytest.raises(ValueError, match="was not swept; there are flows.file.bulk, links"):
+    with pytest.raises(ValueError, match="was not swept; there are links.client-server.link.delay, flows.file.bulk"):
         result.plot("completion", "weather")
     with pytest.raises(ValueError, match="no run has 'magic'; there are goodput, completion"):
         result.plot("magic")
