@@ -255,8 +255,8 @@ impl Receiver {
         }
     }
 
-    /// Whether a segment with these timestamps is an old duplicate (PAWS, RFC 7323 §5). None is, where none has come for so long that the sender's clock may
-    /// have gone half round.
+    /// Whether a segment with these timestamps is an old duplicate (PAWS, RFC 7323 §5). TS.Recent expires when the sender's clock may have gone half round since
+    /// it was set (§5.5): then no segment is old.
     pub fn is_old_duplicate(&self, now: Time, timestamps: Option<Timestamps>) -> bool {
         match (timestamps, self.ts_recent) {
             (Some(ts), Some(recent)) if seconds(now).wrapping_sub(self.ts_recent_at) < TIMESTAMP_LIFE => {

@@ -5,7 +5,7 @@ use super::{Link, WAITS, seconds};
 use shorthaul_observe::{Finding, RunRecord, Summary};
 use shorthaul_report::Unit;
 
-/// What is asked of `auto`: this share of the best fixed window's throughput, and round trips of no more than so many of those of a single segment.
+/// The bounds for `auto`: its throughput as a share of the best fixed window's, at least, and its round trip as a multiple of that of a single segment, at most.
 const SHARE: f64 = 0.97;
 const TRIPS: f64 = 1.5;
 

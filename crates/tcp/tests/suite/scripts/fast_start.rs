@@ -12,6 +12,13 @@ fn fast() -> ConnectionConfig {
 /// A connection that was idle after it had sent 20 kB with round trips of 100 ms and a window of 22 kB in slow start.
 fn after_a_pause(config: ConnectionConfig) -> Script {
     let mut s = Script::established(config);
+    pass_20_kb(&mut s);
+    s.at(30_000);
+    s
+}
+
+/// It sends 20 kB, acknowledged segment by segment after round trips of 100 ms.
+fn pass_20_kb(s: &mut Script) {
     s.write(20_000).take();
     let mut acked = 1;
     let mut ms = 0;
@@ -25,8 +32,6 @@ fn after_a_pause(config: ConnectionConfig) -> Script {
         }
         s.take();
     }
-    s.at(30_000);
-    s
 }
 
 /// How many full segments leave at which time, in ms, from 30 s on.
@@ -96,19 +101,7 @@ fn several_losses_begin_slow_start_and_one_does_not() {
         config.profile.sack = true;
         let mut s = Script::connecting(config);
         s.expect("S 0:0(0)").inject("S. 0:0(0) ack 1 win 60000 <mss 1000,sackOK>").expect(". 1:1(0) ack 1");
-        s.write(20_000).take();
-        let mut acked = 1;
-        let mut ms = 0;
-        while acked < 20_001 {
-            ms += 100;
-            let sent = i64::try_from(s.connection().sender().nxt()).unwrap();
-            s.at(ms);
-            while acked < sent {
-                acked = (acked + 1000).min(sent);
-                s.inject(&format!(". 1:1(0) ack {acked}"));
-            }
-            s.take();
-        }
+        pass_20_kb(&mut s);
         s.at(30_000).write(40_000).take();
         leaving(&mut s, 30_099);
         // The first is there, then there are holes, and the rest is there.
